@@ -17,7 +17,7 @@ constexpr uintptr_t kPageBytes = 4096;
 struct Walk {
   const ImportPatch* patches;
   int count;
-  unsigned long long ever_loaded;
+  uintptr_t own_base;
   int changed;
 };
 
@@ -84,10 +84,11 @@ void* Replacement(const Walk& walk, const char* name) {
   return nullptr;
 }
 
-bool IsOurObject(const struct dl_phdr_info* info) {
+// Not inside dl_iterate_phdr: dladdr takes the loader's other lock, and a thread in dlopen takes the two in
+// the opposite order.
+uintptr_t OwnBase() {
   Dl_info own;
-  return dladdr(reinterpret_cast<void*>(&IsOurObject), &own) != 0 &&
-         reinterpret_cast<uintptr_t>(own.dli_fbase) == info->dlpi_addr;
+  return dladdr(reinterpret_cast<void*>(&OwnBase), &own) != 0 ? reinterpret_cast<uintptr_t>(own.dli_fbase) : 0;
 }
 
 bool IsCupti(const char* path) {
@@ -97,7 +98,7 @@ bool IsCupti(const char* path) {
 
 int PatchObject(struct dl_phdr_info* info, size_t, void* argument) {
   Walk& walk = *static_cast<Walk*>(argument);
-  if (IsOurObject(info) || IsCupti(info->dlpi_name)) return 0;
+  if (info->dlpi_addr == walk.own_base || IsCupti(info->dlpi_name)) return 0;
   Imports imports;
   if (!ReadDynamic(info, &imports)) return 0;
   for (int t = 0; t < 2; ++t) {
@@ -131,7 +132,7 @@ int ImportPatcher::PatchNewObjects(const ImportPatch* patches, int count) {
   dl_iterate_phdr(&CountLoaded, &ever_loaded);
   if (ever_loaded == objects_ever_loaded_ && ever_loaded != 0) return 0;
   objects_ever_loaded_ = ever_loaded;
-  Walk walk = {patches, count, ever_loaded, 0};
+  Walk walk = {patches, count, OwnBase(), 0};
   dl_iterate_phdr(&PatchObject, &walk);
   return walk.changed;
 }
