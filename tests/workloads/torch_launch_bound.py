@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small GPT training step, bound by kernel launches (unfused AdamW). Counts its kernels independently:
-with CUPTI switched off it cannot, so the count comes from a graph-free formula check by torch.profiler in a
-separate run (see tests/gpu). Prints steps and ms per step."""
+"""A small GPT training step, bound by kernel launches (unfused AdamW). Prints ms per step.
+
+Usage: torch_launch_bound.py [STEPS] [--count]. With --count, torch.profiler counts the kernels of one step
+instead: the independent figure to hold a trace against."""
+import json
 import sys
 import time
 
@@ -41,21 +43,40 @@ class Gpt(nn.Module):
         return self.head(self.norm(x))
 
 
+def count_kernels(step):
+    from torch.profiler import ProfilerActivity, profile
+    with profile(activities=[ProfilerActivity.CUDA]) as prof:
+        step()
+        torch.cuda.synchronize()
+    on_gpu = [e.name for e in prof.events() if e.device_type == torch.autograd.DeviceType.CUDA]
+    moves = [n for n in on_gpu if n.startswith(("Memcpy", "Memset"))]
+    print(json.dumps({"kernels_per_step": len(on_gpu) - len(moves), "moves_per_step": len(moves)}))
+
+
 def main():
     steps = int(sys.argv[1]) if len(sys.argv) > 1 else 50
     torch.manual_seed(0)
     model = Gpt().cuda()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, foreach=False)
     ids = torch.randint(0, 8192, (4, 128), device="cuda")
-    for step in range(steps + 5):
-        if step == 5:
-            torch.cuda.synchronize()
-            begin = time.perf_counter()
+
+    def step():
         with torch.autocast("cuda", torch.bfloat16):
             loss = F.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
+        return loss
+
+    for _ in range(5):
+        loss = step()
+    torch.cuda.synchronize()
+    if "--count" in sys.argv:
+        count_kernels(step)
+        return
+    begin = time.perf_counter()
+    for _ in range(steps):
+        loss = step()
     torch.cuda.synchronize()
     print(f"ms_per_step={(time.perf_counter() - begin) * 1e3 / steps:.2f} loss={loss.item():.4f}")
 
