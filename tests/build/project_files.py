@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files that belong to the project: what git tracks or would track, or, in an unpacked archive, all
+files but build output."""
+
+import os
+import subprocess
+
+
+def project_files(root):
+    """Paths relative to root, sorted."""
+    git = subprocess.run(["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                         capture_output=True, check=False) if os.path.exists(os.path.join(root, ".git")) else None
+    if git is not None and git.returncode == 0:
+        names = [name for name in git.stdout.decode().split("\0") if name]
+        return sorted(name for name in names if os.path.isfile(os.path.join(root, name)))
+    found = []
+    for folder, folders, names in os.walk(root):
+        folders[:] = [f for f in folders if f not in (".git", "__pycache__") and
+                      not (folder == root and f.startswith("build"))]
+        found += [os.path.relpath(os.path.join(folder, name), root) for name in names]
+    return sorted(found)
+
+
+def read(root, name):
+    with open(os.path.join(root, name), encoding="utf-8", errors="replace", newline="") as file:
+        return file.read()
