@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+#include "ringbuf/buffer_pool.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace gpuprobe {
+namespace {
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18  // linux/mman.h; missing in older libc headers
+#endif
+
+constexpr uint64_t kIndexBits = 16;
+constexpr uint64_t kIndexMask = (uint64_t{1} << kIndexBits) - 1;
+static_assert(BufferPool::kMaxCount < kIndexMask);
+
+// Zeroing ends on this border, so that a few bytes written past the valid ones are cleared as well.
+constexpr size_t kZeroGrainBytes = 4096;
+
+// Demand is looked at over this many releases: a few seconds when launching hard (a 4 MiB buffer holds
+// about 50,000 records), half a minute when only the periodic flush returns buffers. Long enough that
+// the rise and fall within a training step is not mistaken for less demand.
+constexpr uint32_t kDemandWindowReleases = 64;
+// Kept resident beyond the demand seen, so that one more thread or a late drain costs no page faults.
+constexpr uint32_t kSpareWarmBuffers = 1;
+
+constexpr uint32_t HeadIndexPlus1(uint64_t head) { return static_cast<uint32_t>(head & kIndexMask); }
+
+constexpr uint64_t NextHead(uint64_t head, uint32_t index_plus1) {
+  return (((head >> kIndexBits) + 1) << kIndexBits) | index_plus1;
+}
+
+constexpr size_t RoundUp(size_t bytes, size_t grain) { return (bytes + grain - 1) / grain * grain; }
+
+}  // namespace
+
+BufferPool::Node* BufferPool::FreeList::Pop(Node* nodes) {
+  // acquire: partner is the CAS in Push. Every change of head_ is a read-modify-write, so this sees the
+  // push of whatever node is on top, and with it the node's link and the zeroed buffer.
+  uint64_t head = head_.load(std::memory_order_acquire);
+  while (HeadIndexPlus1(head) != 0) {
+    Node* node = nodes + HeadIndexPlus1(head) - 1;
+    // relaxed: may be stale if another thread takes the node now; then the tag has moved and the CAS fails.
+    const uint32_t next = node->next_free.load(std::memory_order_relaxed);
+    // acquire, both ways: as above. Nothing is published here, hence no release.
+    if (head_.compare_exchange_weak(head, NextHead(head, next), std::memory_order_acquire,
+                                    std::memory_order_acquire)) {
+      return node;
+    }
+  }
+  return nullptr;
+}
+
+void BufferPool::FreeList::Push(Node* nodes, Node* node) {
+  const uint32_t index_plus1 = static_cast<uint32_t>(node - nodes) + 1;
+  uint64_t head = head_.load(std::memory_order_relaxed);  // only a guess for the CAS
+  do {
+    // relaxed: published by the CAS.
+    node->next_free.store(HeadIndexPlus1(head), std::memory_order_relaxed);
+    // release: partner is Pop. relaxed on failure: the value is only the next guess.
+  } while (!head_.compare_exchange_weak(head, NextHead(head, index_plus1), std::memory_order_release,
+                                        std::memory_order_relaxed));
+}
+
+bool BufferPool::Init(size_t buffer_bytes, uint32_t count) {
+  const size_t page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  if (base_ != nullptr || buffer_bytes == 0 || buffer_bytes % page_bytes != 0 || count == 0 ||
+      count > kMaxCount || buffer_bytes > SIZE_MAX / 2 / count) {
+    return false;
+  }
+  const size_t nodes_bytes = RoundUp(sizeof(Node) * count, page_bytes);
+  const size_t buffers_bytes = buffer_bytes * count;
+  // NORESERVE: most of it is never touched, and a host under strict overcommit must not be charged for it.
+  void* memory = mmap(nullptr, nodes_bytes + buffers_bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  nodes_ = static_cast<Node*>(memory);
+  base_ = static_cast<uint8_t*>(memory) + nodes_bytes;
+  // Without it (Linux before 4.14) a fork costs copy-on-write faults; nothing else changes.
+  (void)madvise(base_, buffers_bytes, MADV_WIPEONFORK);
+  buffer_bytes_ = buffer_bytes;
+  reserved_bytes_ = nodes_bytes + buffers_bytes;
+  count_ = count;
+  // The mapping is zero, which is State::kFree. Pushed backwards: low addresses are used first.
+  for (uint32_t i = count; i-- > 0;) {
+    nodes_[i].completed.data = base_ + size_t{i} * buffer_bytes;
+    cold_.Push(nodes_, nodes_ + i);
+  }
+  return true;
+}
+
+uint8_t* BufferPool::Acquire() {
+  Node* node = warm_.Pop(nodes_);
+  if (node != nullptr) {
+    warm_count_.fetch_sub(1, std::memory_order_relaxed);  // a hint for IsSurplus
+  } else {
+    node = cold_.Pop(nodes_);
+  }
+  if (node == nullptr) {
+    refused_.fetch_add(1, std::memory_order_relaxed);  // statistics order nothing
+    return nullptr;
+  }
+  CountOutstanding();
+  // release: partner is the CAS in PushCompleted, also for a completion by a thread that learned the
+  // address without any synchronisation: it then sees the node as Release left it.
+  node->state.store(State::kOutstanding, std::memory_order_release);
+  return node->completed.data;
+}
+
+void BufferPool::CountOutstanding() {
+  // relaxed throughout: statistics. acquired_ is also read by IsSurplus, for buffers that the drain thread
+  // got through completed_head_, whose release and acquire order this increment before it.
+  acquired_.fetch_add(1, std::memory_order_relaxed);
+  const uint32_t now = outstanding_.fetch_add(1, std::memory_order_relaxed) + 1;
+  uint32_t peak = peak_outstanding_.load(std::memory_order_relaxed);
+  while (peak < now &&
+         !peak_outstanding_.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
+  }
+}
+
+bool BufferPool::Owns(const void* p) const {
+  const uintptr_t offset = reinterpret_cast<uintptr_t>(p) - reinterpret_cast<uintptr_t>(base_);
+  return offset < buffer_bytes_ * count_;  // below base_ the offset wraps to something huge
+}
+
+BufferPool::Node* BufferPool::OutstandingNode(const uint8_t* data) const {
+  if (!Owns(data)) return nullptr;
+  const size_t offset = static_cast<size_t>(data - base_);
+  if (offset % buffer_bytes_ != 0) return nullptr;
+  Node* node = nodes_ + offset / buffer_bytes_;
+  State expected = State::kOutstanding;
+  // The one transition that threads may race for (a completion delivered twice): one wins.
+  // acquire: partner is the store in Acquire. relaxed on failure: the node is not touched then.
+  return node->state.compare_exchange_strong(expected, State::kCompleted, std::memory_order_acquire,
+                                             std::memory_order_relaxed)
+             ? node
+             : nullptr;
+}
+
+bool BufferPool::PushCompleted(uint8_t* data, size_t valid_bytes, uint32_t context, uint32_t stream) {
+  Node* node = OutstandingNode(data);
+  if (node == nullptr) {
+    foreign_.fetch_add(1, std::memory_order_relaxed);
+    return false;
+  }
+  outstanding_.fetch_sub(1, std::memory_order_relaxed);
+  completed_.fetch_add(1, std::memory_order_relaxed);
+  if (valid_bytes > buffer_bytes_) {
+    oversized_.fetch_add(1, std::memory_order_relaxed);
+    valid_bytes = buffer_bytes_;
+  }
+  CompletedBuffer* buffer = &node->completed;
+  buffer->valid_bytes = valid_bytes;
+  buffer->context = context;
+  buffer->stream = stream;
+  CompletedBuffer* head = completed_head_.load(std::memory_order_relaxed);  // only a guess for the CAS
+  do {
+    buffer->next = head;
+    // release: partner is the exchange in PopAllCompleted; publishes the node, and what CUPTI wrote into
+    // the buffer. Pushers need no tag: none of them reads the node below its own.
+  } while (!completed_head_.compare_exchange_weak(head, buffer, std::memory_order_release,
+                                                  std::memory_order_relaxed));
+  return true;
+}
+
+CompletedBuffer* BufferPool::PopAllCompleted() {
+  // relaxed: only saves the exchange, and with it the cache line, when there is nothing.
+  if (completed_head_.load(std::memory_order_relaxed) == nullptr) return nullptr;
+  // acquire: partner is the CAS in PushCompleted, for every node: each push continues the release
+  // sequence of the ones below it.
+  CompletedBuffer* newest_first = completed_head_.exchange(nullptr, std::memory_order_acquire);
+  CompletedBuffer* oldest_first = nullptr;
+  while (newest_first != nullptr) {
+    CompletedBuffer* buffer = newest_first;
+    newest_first = buffer->next;
+    buffer->next = oldest_first;
+    oldest_first = buffer;
+    // relaxed: only this thread moves a buffer on from kCompleted, and who else looks wants kOutstanding.
+    NodeOf(buffer)->state.store(State::kDraining, std::memory_order_relaxed);
+  }
+  return oldest_first;
+}
+
+BufferPool::Node* BufferPool::NodeOf(const CompletedBuffer* buffer) const {
+  const uintptr_t offset = reinterpret_cast<uintptr_t>(buffer) - reinterpret_cast<uintptr_t>(nodes_);
+  if (offset >= sizeof(Node) * count_ || offset % sizeof(Node) != 0) return nullptr;
+  return nodes_ + offset / sizeof(Node);
+}
+
+// Whether more buffers are resident than the most that were in use at once lately (in use: with CUPTI,
+// completed or draining). In use is largest right before a release, so looking here misses no peak.
+bool BufferPool::IsSurplus() {
+  // relaxed: released_ is written here only; acquired_ and warm_count_ may lag, which shifts the decision by
+  // one release.
+  const uint32_t in_use = static_cast<uint32_t>(acquired_.load(std::memory_order_relaxed) -
+                                                released_.load(std::memory_order_relaxed));
+  window_peak_ = std::max(window_peak_, in_use);
+  if (++window_releases_ == kDemandWindowReleases) {
+    previous_window_peak_ = window_peak_;
+    window_peak_ = in_use;
+    window_releases_ = 0;
+  }
+  const uint32_t needed = std::max(window_peak_, previous_window_peak_) + kSpareWarmBuffers;
+  return in_use + warm_count_.load(std::memory_order_relaxed) > needed;
+}
+
+void BufferPool::Release(CompletedBuffer* buffer) {
+  Node* node = NodeOf(buffer);
+  // relaxed: the drain thread alone takes a buffer to kDraining and on from it.
+  if (node == nullptr || node->state.load(std::memory_order_relaxed) != State::kDraining) {
+    foreign_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  // madvise fails on locked memory (mlockall in the host); then the buffer is zeroed like any other.
+  const bool give_back =
+      IsSurplus() && madvise(node->completed.data, buffer_bytes_, MADV_DONTNEED) == 0;
+  if (!give_back) {
+    // CUPTI requires zeroed buffers under CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER.
+    const size_t used_bytes = RoundUp(node->completed.valid_bytes, kZeroGrainBytes);
+    memset(node->completed.data, 0, std::min(used_bytes, buffer_bytes_));
+  }
+  released_.fetch_add(1, std::memory_order_relaxed);
+  // relaxed: published by Push, and not looked at before the next Acquire of this buffer.
+  node->state.store(State::kFree, std::memory_order_relaxed);
+  if (give_back) {
+    given_back_.fetch_add(1, std::memory_order_relaxed);
+    cold_.Push(nodes_, node);
+  } else {
+    // Before the push: a thread that takes the buffer at once must not bring the count below 0.
+    warm_count_.fetch_add(1, std::memory_order_relaxed);
+    warm_.Push(nodes_, node);
+  }
+}
+
+BufferPool::Stats BufferPool::stats() const {
+  // relaxed: a snapshot for reports, each number by itself.
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  return {.acquired = acquired_.load(kRelaxed),
+          .refused = refused_.load(kRelaxed),
+          .completed = completed_.load(kRelaxed),
+          .released = released_.load(kRelaxed),
+          .given_back = given_back_.load(kRelaxed),
+          .outstanding = outstanding_.load(kRelaxed),
+          .peak_outstanding = peak_outstanding_.load(kRelaxed),
+          .foreign = foreign_.load(kRelaxed),
+          .oversized = oversized_.load(kRelaxed)};
+}
+
+}  // namespace gpuprobe
