@@ -97,7 +97,7 @@ endfunction()
 
 # gpuprobe_python_test(name script.py [ENVIRONMENT "A=b" ...] [LABELS l] [TIMEOUT s]) : a unittest file
 # (standard library only), run so that make test counts its cases one by one. The test finds the source
-# tree and the build tree in GPUPROBE_SOURCE_DIR and GPUPROBE_BUILD_DIR.
+# tree and the build tree in GPUPROBE_TEST_SOURCE_DIR and GPUPROBE_TEST_BUILD_DIR.
 find_package(Python3 COMPONENTS Interpreter)
 function(gpuprobe_python_test name script)
   cmake_parse_arguments(T "" "TIMEOUT" "ENVIRONMENT;LABELS" ${ARGN})
@@ -111,7 +111,7 @@ function(gpuprobe_python_test name script)
   add_test(NAME ${name} COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/run_unittest.py
            --name ${name} ${CMAKE_CURRENT_SOURCE_DIR}/${script})
   set_tests_properties(${name} PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT}
-    ENVIRONMENT "${GPUPROBE_TEST_ENVIRONMENT};GPUPROBE_SOURCE_DIR=${CMAKE_SOURCE_DIR};GPUPROBE_BUILD_DIR=${CMAKE_BINARY_DIR};${T_ENVIRONMENT}")
+    ENVIRONMENT "${GPUPROBE_TEST_ENVIRONMENT};GPUPROBE_TEST_SOURCE_DIR=${CMAKE_SOURCE_DIR};GPUPROBE_TEST_BUILD_DIR=${CMAKE_BINARY_DIR};${T_ENVIRONMENT}")
 endfunction()
 
 # gpuprobe_fuzzer(name SOURCES a.cc ... LIBS x y [SEEDS dir]) : a source that defines

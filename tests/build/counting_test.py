@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-SOURCE = os.environ.get("GPUPROBE_SOURCE_DIR", os.path.join(os.path.dirname(__file__), "../.."))
+SOURCE = os.environ.get("GPUPROBE_TEST_SOURCE_DIR", os.path.join(os.path.dirname(__file__), "../.."))
 CASE = {"p": '<testcase name="a" status="run" result="completed"/>',
         "f": '<testcase name="a" status="run" result="completed"><failure message="no"/></testcase>',
         "s": '<testcase name="a" status="run" result="skipped"><skipped message="why"/></testcase>',

@@ -6,7 +6,7 @@ import unittest
 
 import include_rules
 
-ROOT = os.environ.get("GPUPROBE_SOURCE_DIR", os.path.join(os.path.dirname(__file__), "../.."))
+ROOT = os.environ.get("GPUPROBE_TEST_SOURCE_DIR", os.path.join(os.path.dirname(__file__), "../.."))
 
 CLEAN = {
     "ringbuf/ring.h": "#include <atomic>\n#include <sys/mman.h>\n",

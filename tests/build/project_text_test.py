@@ -6,7 +6,7 @@ import unittest
 
 import project_text
 
-ROOT = os.environ.get("GPUPROBE_SOURCE_DIR", os.path.join(os.path.dirname(__file__), "../.."))
+ROOT = os.environ.get("GPUPROBE_TEST_SOURCE_DIR", os.path.join(os.path.dirname(__file__), "../.."))
 LICENCE = "// SPDX-License-Identifier: Apache-2.0\n"
 
 

@@ -6,9 +6,9 @@ import re
 import subprocess
 import unittest
 
-BUILD = os.environ["GPUPROBE_BUILD_DIR"]
-SOURCE = os.environ["GPUPROBE_SOURCE_DIR"]
-STATIC = os.environ.get("GPUPROBE_STATIC_TOOLS", "OFF") == "ON"
+BUILD = os.environ["GPUPROBE_TEST_BUILD_DIR"]
+SOURCE = os.environ["GPUPROBE_TEST_SOURCE_DIR"]
+STATIC = os.environ.get("GPUPROBE_TEST_STATIC_TOOLS", "OFF") == "ON"
 LIBRARY = os.path.join(BUILD, "dist/lib/libgpuprobe.so")
 TOOLS = os.path.join(BUILD, "dist/bin")
 
