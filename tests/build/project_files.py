@@ -6,12 +6,22 @@ import os
 import subprocess
 
 
+def git_files(root):
+    """None where git is missing or root is no checkout."""
+    if not os.path.exists(os.path.join(root, ".git")):
+        return None
+    try:
+        git = subprocess.run(["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                             capture_output=True, check=False)
+    except FileNotFoundError:
+        return None
+    return [name for name in git.stdout.decode().split("\0") if name] if git.returncode == 0 else None
+
+
 def project_files(root):
     """Paths relative to root, sorted."""
-    git = subprocess.run(["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-                         capture_output=True, check=False) if os.path.exists(os.path.join(root, ".git")) else None
-    if git is not None and git.returncode == 0:
-        names = [name for name in git.stdout.decode().split("\0") if name]
+    names = git_files(root)
+    if names is not None:
         return sorted(name for name in names if os.path.isfile(os.path.join(root, name)))
     found = []
     for folder, folders, names in os.walk(root):
