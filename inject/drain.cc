@@ -14,6 +14,7 @@
 
 #include "cupti/api_calls.h"
 #include "cupti/record_decode_inl.h"
+#include "inject/foreign_client.h"
 #include "inject/futex.h"
 #include "inject/safe_read.h"
 
@@ -239,6 +240,7 @@ void Drain::TakeEvents() {
 }
 
 void Drain::Period(int64_t now) {
+  if (!TheRun().preloaded) InterceptLoadedClients();
   if (!s_.stepped_aside()) {
     FlushCupti(/*forced=*/false);
   } else if (s_.ForeignClientIsGone(kForeignPatienceNs)) {

@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include "inject/import_patch.h"
 #include "inject/session.h"
 
 #define GPUPROBE_EXPORT extern "C" __attribute__((visibility("default")))
@@ -226,3 +227,25 @@ GPUPROBE_EXPORT int cuptiFinalize() {
   g_kinds.Clear();
   return next();
 }
+
+namespace gpuprobe::inject {
+
+int InterceptLoadedClients() {
+  static constinit ImportPatcher patcher;
+#define ENTRY(function) {#function, reinterpret_cast<void*>(&function)}
+  const ImportPatch patches[] = {
+      ENTRY(cuptiActivityRegisterCallbacks),
+      ENTRY(cuptiActivityRegisterTimestampCallback),
+      ENTRY(cuptiActivityEnable),
+      ENTRY(cuptiActivityEnableAndDump),
+      ENTRY(cuptiActivityEnableContext),
+      ENTRY(cuptiActivityDisable),
+      ENTRY(cuptiActivityDisableContext),
+      ENTRY(cuptiActivityFlushAll),
+      ENTRY(cuptiFinalize),
+  };
+#undef ENTRY
+  return patcher.PatchNewObjects(patches, static_cast<int>(sizeof patches / sizeof patches[0]));
+}
+
+}  // namespace gpuprobe::inject

@@ -22,6 +22,11 @@ namespace gpuprobe::inject {
 // then in the global scope behind us, then in a libcupti that is loaded. nullptr: nowhere.
 void* NextCuptiFunction(const char* name, const void* return_address);
 
+// Where we were not preloaded, nothing resolves to our exports: puts them into the import tables of what
+// has been loaded since the last call (import_patch.h). Called when the session starts and once a flush
+// period. Returns the slots changed.
+int InterceptLoadedClients();
+
 }  // namespace gpuprobe::inject
 
 #endif  // GPUPROBE_INJECT_FOREIGN_CLIENT_H_

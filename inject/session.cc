@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "inject/drain.h"
+#include "inject/foreign_client.h"
 #include "inject/futex.h"
 
 namespace gpuprobe::inject {
@@ -166,6 +167,7 @@ void Session::Start(const char* door) {
   process_start_ns_ = clock_.FromMonotonic(facts_.start_boot_ns - BootMinusMonotonicNs());
   file_.SetName(TheRun().directory, facts_.host, facts_.pid, clock_.Now(), facts_.rank, file_id_,
                 static_cast<uint64_t>(config_.max_trace_mb) << 20);
+  if (!TheRun().preloaded) InterceptLoadedClients();
   bool capturing = false;
   if (!loaded) {
     Off("%s", why);
