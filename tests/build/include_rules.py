@@ -17,7 +17,6 @@ SYSTEM = re.compile(r"(sys|linux|asm|netinet|arpa|net|bits)/[\w/]+\.h|"
                     r"stddef|stdint|stdio|stdlib|string|strings|syscall|sysexits|syslog|termios|time|ucontext|"
                     r"unistd|utime|wait|wchar|x86intrin)\.h")
 CUPTI = re.compile(r"(cupti|cuda|generated_cu|nvtx)\w*\.h|cuda_runtime_api\.h|Open(acc|mp)/.*")
-PROTOZERO = re.compile(r"protozero/.*")
 PROTOBUF = re.compile(r"google/protobuf/.*|proto/gpuprobe\.pb\.h")
 ABSEIL = re.compile(r"absl/.*")
 ZSTD = re.compile(r"zstd(_errors)?\.h")
@@ -35,7 +34,7 @@ RULES = {
     "ringbuf": ({"ringbuf"}, [], True),
     "cupti": ({"cupti", "ringbuf"}, [CUPTI], True),
     "proto shared": ({"proto shared"}, [], True),
-    "proto write": ({"proto write", "proto shared", "ringbuf"}, [PROTOZERO, ZSTD], True),
+    "proto write": ({"proto write", "proto shared", "ringbuf"}, [ZSTD], True),
     "proto read": ({"proto read", "proto shared"}, [PROTOBUF, ABSEIL, ZSTD], False),
     "inject": ({"inject", "cupti", "ringbuf", "proto write", "proto shared"}, [VERSION], True),
     "tools": ({"tools", "proto read", "proto shared"}, [PROTOBUF, ABSEIL, VERSION], False),

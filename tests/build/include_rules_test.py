@@ -15,7 +15,7 @@ CLEAN = {
     "proto/format.h": "#include <cstdint>\n",
     "proto/trace_writer.h": '#include "ringbuf/ring.h"\n',
     "proto/trace_writer.cc": '#include "proto/trace_writer.h"\n#include <zstd.h>\n'
-                             '#include <protozero/pbf_writer.hpp>\n#include "proto/format.h"\n',
+                             '#include "proto/format.h"\n',
     "proto/trace_reader.h": '#include <string>\n#include "absl/status/status.h"\n#include "proto/gpuprobe.pb.h"\n',
     "proto/trace_reader.cc": '#include "proto/trace_reader.h"\n#include <zstd.h>\n#include "proto/format.h"\n',
     "proto/CMakeLists.txt": "gpuprobe_injected_library(gpuprobe_proto_write trace_writer.cc)\n"
