@@ -15,9 +15,7 @@ namespace {
 #define MADV_WIPEONFORK 18  // linux/mman.h; missing in older libc headers
 #endif
 
-constexpr uint64_t kIndexBits = 16;
-constexpr uint64_t kIndexMask = (uint64_t{1} << kIndexBits) - 1;
-static_assert(BufferPool::kMaxCount < kIndexMask);
+static_assert(BufferPool::kMaxCount <= IndexStack::kMaxIndex + 1);
 
 // Zeroing ends on this border, so that a few bytes written past the valid ones are cleared as well.
 constexpr size_t kZeroGrainBytes = 4096;
@@ -29,42 +27,21 @@ constexpr uint32_t kDemandWindowReleases = 64;
 // Kept resident beyond the demand seen, so that one more thread or a late drain costs no page faults.
 constexpr uint32_t kSpareWarmBuffers = 1;
 
-constexpr uint32_t HeadIndexPlus1(uint64_t head) { return static_cast<uint32_t>(head & kIndexMask); }
-
-constexpr uint64_t NextHead(uint64_t head, uint32_t index_plus1) {
-  return (((head >> kIndexBits) + 1) << kIndexBits) | index_plus1;
-}
-
 constexpr size_t RoundUp(size_t bytes, size_t grain) { return (bytes + grain - 1) / grain * grain; }
 
 }  // namespace
 
-BufferPool::Node* BufferPool::FreeList::Pop(Node* nodes) {
-  // acquire: partner is the CAS in Push. Every change of head_ is a read-modify-write, so this sees the
-  // push of whatever node is on top, and with it the node's link and the zeroed buffer.
-  uint64_t head = head_.load(std::memory_order_acquire);
-  while (HeadIndexPlus1(head) != 0) {
-    Node* node = nodes + HeadIndexPlus1(head) - 1;
-    // relaxed: may be stale if another thread takes the node now; then the tag has moved and the CAS fails.
-    const uint32_t next = node->next_free.load(std::memory_order_relaxed);
-    // acquire, both ways: as above. Nothing is published here, hence no release.
-    if (head_.compare_exchange_weak(head, NextHead(head, next), std::memory_order_acquire,
-                                    std::memory_order_acquire)) {
-      return node;
-    }
-  }
-  return nullptr;
+// The links are relaxed: IndexStack publishes them, and copes with one that is stale.
+BufferPool::Node* BufferPool::PopFree(IndexStack* stack) {
+  const uint32_t index = stack->Pop(
+      [this](uint32_t i) { return nodes_[i].link.load(std::memory_order_relaxed); });
+  return index == IndexStack::kNone ? nullptr : nodes_ + index;
 }
 
-void BufferPool::FreeList::Push(Node* nodes, Node* node) {
-  const uint32_t index_plus1 = static_cast<uint32_t>(node - nodes) + 1;
-  uint64_t head = head_.load(std::memory_order_relaxed);  // only a guess for the CAS
-  do {
-    // relaxed: published by the CAS.
-    node->next_free.store(HeadIndexPlus1(head), std::memory_order_relaxed);
-    // release: partner is Pop. relaxed on failure: the value is only the next guess.
-  } while (!head_.compare_exchange_weak(head, NextHead(head, index_plus1), std::memory_order_release,
-                                        std::memory_order_relaxed));
+void BufferPool::PushFree(IndexStack* stack, Node* node) {
+  stack->Push(static_cast<uint32_t>(node - nodes_), [this](uint32_t i, uint32_t below) {
+    nodes_[i].link.store(below, std::memory_order_relaxed);
+  });
 }
 
 bool BufferPool::Init(size_t buffer_bytes, uint32_t count) {
@@ -89,17 +66,17 @@ bool BufferPool::Init(size_t buffer_bytes, uint32_t count) {
   // The mapping is zero, which is State::kFree. Pushed backwards: low addresses are used first.
   for (uint32_t i = count; i-- > 0;) {
     nodes_[i].completed.data = base_ + size_t{i} * buffer_bytes;
-    cold_.Push(nodes_, nodes_ + i);
+    PushFree(&cold_, nodes_ + i);
   }
   return true;
 }
 
 uint8_t* BufferPool::Acquire() {
-  Node* node = warm_.Pop(nodes_);
+  Node* node = PopFree(&warm_);
   if (node != nullptr) {
     warm_count_.fetch_sub(1, std::memory_order_relaxed);  // a hint for IsSurplus
   } else {
-    node = cold_.Pop(nodes_);
+    node = PopFree(&cold_);
   }
   if (node == nullptr) {
     refused_.fetch_add(1, std::memory_order_relaxed);  // statistics order nothing
@@ -225,15 +202,15 @@ void BufferPool::Release(CompletedBuffer* buffer) {
     memset(node->completed.data, 0, std::min(used_bytes, buffer_bytes_));
   }
   released_.fetch_add(1, std::memory_order_relaxed);
-  // relaxed: published by Push, and not looked at before the next Acquire of this buffer.
+  // relaxed: published by PushFree, and not looked at before the next Acquire of this buffer.
   node->state.store(State::kFree, std::memory_order_relaxed);
   if (give_back) {
     given_back_.fetch_add(1, std::memory_order_relaxed);
-    cold_.Push(nodes_, node);
+    PushFree(&cold_, node);
   } else {
     // Before the push: a thread that takes the buffer at once must not bring the count below 0.
     warm_count_.fetch_add(1, std::memory_order_relaxed);
-    warm_.Push(nodes_, node);
+    PushFree(&warm_, node);
   }
 }
 

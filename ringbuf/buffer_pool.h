@@ -33,6 +33,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "ringbuf/index_stack.h"
+
 namespace gpuprobe {
 
 struct CompletedBuffer {
@@ -92,23 +94,12 @@ class BufferPool {
   struct alignas(64) Node {
     CompletedBuffer completed;         // first, so that a CompletedBuffer* leads back to its node
     std::atomic<State> state;
-    std::atomic<uint32_t> next_free;   // index + 1 of the next in the free list, 0: last
+    std::atomic<uint32_t> link;        // of the free list that it is in
   };
   static_assert(std::is_standard_layout_v<Node> && sizeof(Node) == 64);
 
-  // LIFO of node indices, any number of threads on both ends. The low 16 bits of the head hold index + 1
-  // (0: empty), the upper 48 count the changes: a thread that slept between reading the head and its CAS
-  // fails although the same node may be on top again (ABA), unless it missed exactly 2^48 changes.
-  class FreeList {
-   public:
-    constexpr FreeList() = default;
-    Node* Pop(Node* nodes);
-    void Push(Node* nodes, Node* node);
-
-   private:
-    alignas(64) std::atomic<uint64_t> head_{0};
-  };
-
+  Node* PopFree(IndexStack* stack);
+  void PushFree(IndexStack* stack, Node* node);
   Node* OutstandingNode(const uint8_t* data) const;
   Node* NodeOf(const CompletedBuffer* buffer) const;
   void CountOutstanding();
@@ -121,8 +112,8 @@ class BufferPool {
   size_t reserved_bytes_ = 0;
   uint32_t count_ = 0;
 
-  FreeList warm_;
-  FreeList cold_;
+  alignas(64) IndexStack warm_;
+  IndexStack cold_;  // on the same line: looked at only after warm_
   alignas(64) std::atomic<CompletedBuffer*> completed_head_{nullptr};  // newest first
 
   // Written by application threads, once per buffer.

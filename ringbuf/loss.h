@@ -10,8 +10,8 @@
 // What Take may see while threads are in Add:
 //   - a loss is in exactly one Take: none is lost, none is counted twice;
 //   - every loss lies inside the range reported with it. The range may be wider: it may include the time of
-//     a loss that is still being added and is counted next time, and a range that a Take found with such
-//     a loss under way is carried into the next one. With no Add under way it is exact;
+//     a loss that is still being added and is counted next time, and it is carried from each Take that finds
+//     a loss being added into the next. With no Add under way it is exact (an Add takes some 50 ns);
 //   - `detail` is that of one of the losses, not necessarily of the last.
 // A thread that dies inside Add (asynchronous cancellation) widens the ranges of that cause from then on;
 // the counts stay right.
