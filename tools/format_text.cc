@@ -80,7 +80,7 @@ std::string ToPrintable(std::string_view text) {
     const uint8_t c = static_cast<uint8_t>(out[at]);
     if (c < 0x20 || c == 0x7F) out[at] = '?';
     // C1 controls are C2 80 .. C2 9F; some terminals obey them like ESC sequences.
-    if (c == 0xC2 && ByteAt(out, at + 1) < 0xA0) out.replace(at, 2, "?");
+    if (c == 0xC2 && ByteAt(out, at + 1) < 0xA0) out.erase(at, 1)[at] = '?';
   }
   return out;
 }

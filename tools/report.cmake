@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 # probe-report: loader -> analyses (gpuprobe_analysis) -> renderers -> command.
-find_package(absl REQUIRED)
 
 gpuprobe_offline_library(gpuprobe_format format_units.cc format_text.cc format_json.cc format_table.cc kernel_name.cc)
 target_link_libraries(gpuprobe_format PUBLIC absl::status absl::statusor absl::strings absl::str_format)
