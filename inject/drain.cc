@@ -175,6 +175,8 @@ void Drain::Answer() {
 void Drain::DrainBuffers() {
   CompletedBuffer* buffer = s_.pool_.PopAllCompleted();
   if (buffer == nullptr) return;
+  // Another client's clock is followed by pairs of readings: records must lie between two of them.
+  if (s_.clock_.foreign()) s_.clock_.Update(/*read_cupti=*/false);
   DrainSink sink(&s_.writer_, &s_.thread_names_, &s_.clock_);
   while (buffer != nullptr) {
     CompletedBuffer* next = buffer->next;
