@@ -82,6 +82,47 @@ int TemplateDepth(std::string_view name) {
   return deepest;
 }
 
+bool IsNameCharacter(char c) { return absl::ascii_isalnum(c) || c == '_' || c == ':'; }
+
+// "kernel<at::Functor<a::B>, std::array<int> >" -> "kernel<Functor<B>, array<int>>"
+std::string CutArgumentNamespaces(std::string_view name) {
+  std::string out;
+  int depth = 0;
+  for (size_t at = 0; at < name.size();) {
+    size_t end = at;
+    while (end < name.size() && IsNameCharacter(name[end])) ++end;
+    std::string_view word = name.substr(at, end - at);
+    const size_t colons = word.rfind("::");
+    if (depth > 0 && colons != word.npos && colons + 2 < word.size()) word.remove_prefix(colons + 2);
+    out.append(word);
+    for (at = end; at < name.size() && !IsNameCharacter(name[at]); ++at) {
+      if (name[at] == '<') ++depth;
+      if (name[at] == '>' && depth > 0) {
+        --depth;
+        if (out.ends_with("> ")) out.pop_back();
+      }
+      out.push_back(name[at]);
+    }
+  }
+  return out;
+}
+
+// Without its last template arguments, so many that it fits: "kernel<4, Functor<...>, ...>". Unchanged if
+// not even the first fits.
+std::string DropLastArguments(const std::string& name, size_t width) {
+  const size_t open = name.find('<');
+  if (open == name.npos || !name.ends_with('>')) return name;
+  int depth = 0;
+  for (size_t at = name.size() - 1; at > open; --at) {
+    if (name[at] == '>') ++depth;
+    if (name[at] == '<') --depth;
+    if (name[at] != ',' || depth != 1) continue;
+    std::string shorter = name.substr(0, at) + ", ...>";
+    if (DisplayWidth(shorter) <= width) return shorter;
+  }
+  return name;
+}
+
 // What says nothing about which kernel it is.
 constexpr std::pair<std::string_view, std::string_view> kShorter[] = {
     {"(anonymous namespace)::", ""},      {"<unnamed>::", ""},
@@ -116,9 +157,12 @@ std::string ShortKernelName(std::string_view demangled, size_t width) {
   const std::string cut = CutNamespaces(demangled);
   std::string shown(Signature(cut));
   if (shown.empty()) shown = cut;
-  for (int keep = TemplateDepth(shown) - 1; keep >= 0 && DisplayWidth(shown) > width; --keep) {
+  if (DisplayWidth(shown) > width) shown = CutArgumentNamespaces(shown);
+  for (int keep = TemplateDepth(shown) - 1; keep >= 1 && DisplayWidth(shown) > width; --keep) {
     shown = FoldTemplates(shown, keep);
   }
+  if (DisplayWidth(shown) > width) shown = DropLastArguments(shown, width);
+  if (DisplayWidth(shown) > width) shown = FoldTemplates(shown, 0);
   return MiddleEllipsis(ToPrintable(shown), width);
 }
 
