@@ -5,6 +5,7 @@
 #include <cxxabi.h>
 
 #include <algorithm>
+#include <csetjmp>
 #include <cstdlib>
 #include <memory>
 #include <utility>
@@ -12,12 +13,17 @@
 #include "absl/strings/ascii.h"
 #include "tools/format_text.h"
 
+// In libstdc++.a since GCC 4.3, but in none of its headers and not exported by libstdc++.so.
+extern "C" int __gcclibcxx_demangle_callback(const char* mangled,
+                                             void (*callback)(const char* text, size_t size, void* opaque),
+                                             void* opaque);
+
 namespace gpuprobe::tools {
 namespace {
 
-// CUTLASS names reach about 4 KiB mangled. Substitutions can make a hostile name grow exponentially when
-// demangled, and __cxa_demangle offers no limit, so long names stay as they are.
-constexpr size_t kMaxMangledBytes = 8192;
+// CUTLASS names reach about 4 KiB mangled and 8 KiB demangled.
+constexpr size_t kMaxMangledBytes = 16u << 10;
+constexpr size_t kMaxDemangledBytes = 64u << 10;
 
 bool IsOpen(char c) { return c == '<' || c == '(' || c == '[' || c == '{'; }
 bool IsClose(char c) { return c == '>' || c == ')' || c == ']' || c == '}'; }
@@ -141,15 +147,42 @@ std::string CutNamespaces(std::string_view name) {
   return out;
 }
 
+struct DemangleBudget {
+  size_t left;
+  std::jmp_buf out_of_it;
+};
+
+// Whether the demangler would print less than `limit`. Substitutions let a name of a few hundred bytes
+// demangle to more than any memory; __cxa_demangle has no limit, but this variant of libstdc++ hands its
+// output over piecemeal and keeps all its state on the stack, so that leaving it half-way loses nothing.
+bool DemanglesToLess(const char* mangled, size_t limit) {
+  DemangleBudget budget;
+  budget.left = limit;
+  if (setjmp(budget.out_of_it) != 0) return false;
+  __gcclibcxx_demangle_callback(
+      mangled,
+      [](const char*, size_t size, void* opaque) {
+        auto* spent = static_cast<DemangleBudget*>(opaque);
+        if (size >= spent->left) std::longjmp(spent->out_of_it, 1);
+        spent->left -= size;
+      },
+      &budget);
+  return true;
+}
+
+std::string DemangleAll(const std::string& mangled) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> name(
+      abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status), &std::free);
+  return name == nullptr ? mangled : std::string(name.get());
+}
+
 }  // namespace
 
 std::string Demangle(std::string_view mangled) {
   if (!mangled.starts_with("_Z") || mangled.size() > kMaxMangledBytes) return std::string(mangled);
-  int status = 0;
   const std::string text(mangled);
-  const std::unique_ptr<char, void (*)(void*)> name(
-      abi::__cxa_demangle(text.c_str(), nullptr, nullptr, &status), &std::free);
-  return name == nullptr ? text : std::string(name.get());
+  return DemanglesToLess(text.c_str(), kMaxDemangledBytes) ? DemangleAll(text) : text;
 }
 
 std::string ShortKernelName(std::string_view demangled, size_t width) {
