@@ -304,7 +304,7 @@ void FileLoader::AddDamage(const proto::TraceReader& reader) {
   }
   input.problem = absl::StrJoin(problems, "; ");
   input.complete = problems.empty();
-  if (input.records == 0 && problems.empty()) ++empty_files_;
+  if (input.records == 0 && problems.empty() && !skipped_copies_.contains(input.path)) ++empty_files_;
 }
 
 void FileLoader::CloseFile(const proto::TraceReader& reader) {
