@@ -38,8 +38,8 @@ std::vector<SessionEvent> Drain(ThreadRings* rings) {
   return events;
 }
 
-// Runs `f` on a thread of its own and returns when the kernel no longer knows that thread: join returns a
-// little earlier, when the thread has told its joiner but not yet gone.
+// Runs `f` on a thread of its own and returns when the kernel no longer knows that thread: join
+// returns a little earlier, when the thread has told its joiner but not yet gone.
 template <typename F>
 void RunToTheEnd(F f) {
   uint32_t tid = 0;
@@ -201,8 +201,8 @@ TEST(ThreadRingsTest, OneThreadMayUseSeveralRegistries) {
   }
 }
 
-// A signal handler that records while the interrupted thread is recording. The interruption is forced: the
-// event lies in a page that cannot be read until the handler has run.
+// A signal handler that records while the interrupted thread is recording. The interruption is
+// forced: the event lies in a page that cannot be read until the handler has run.
 struct Interruption {
   ThreadRings* rings;
   void* page;
