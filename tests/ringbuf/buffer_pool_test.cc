@@ -346,6 +346,13 @@ TEST_F(BufferPoolDemandTest, LockedMemoryIsZeroedInsteadOfGivenBack) {
 
 // Fork.
 
+bool KernelWipesOnFork() {
+  void* page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const bool wipes = page != MAP_FAILED && madvise(page, 4096, MADV_WIPEONFORK) == 0;
+  munmap(page, 4096);
+  return wipes;
+}
+
 TEST_F(BufferPoolTest, ForkedChildSeesZeroedBuffersAndCannotDisturbTheParent) {
   uint8_t* outstanding = pool_.Acquire();
   uint8_t* completed = pool_.Acquire();
@@ -372,7 +379,8 @@ TEST_F(BufferPoolTest, ForkedChildSeesZeroedBuffersAndCannotDisturbTheParent) {
   EXPECT_EQ(buffer->next, nullptr);
   EXPECT_EQ(std::count(buffer->data, buffer->data + kBytes, 0x22), static_cast<ptrdiff_t>(kBytes));
   EXPECT_EQ(pool_.stats().outstanding, 1u);
-  EXPECT_EQ(WEXITSTATUS(status), 0) << "MADV_WIPEONFORK needs Linux 4.14";
+  if (!KernelWipesOnFork()) GTEST_SKIP() << "MADV_WIPEONFORK needs Linux 4.14";
+  EXPECT_EQ(WEXITSTATUS(status), 0) << "the child saw the parent's bytes";
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace {
 // losses of which writer it covers. Loss number i of a writer happens at time i. Hence each Take
 // must cover, for each writer, the times of exactly the losses that it counts.
 constexpr uint32_t kWriters = 4;
-constexpr uint32_t kLosses = 40'000;
+constexpr uint32_t kLosses = 20'000;
 static_assert(kLosses < 1u << 16);
 
 TEST(LossCounterStressTest, EveryLossIsCountedOnceInsideTheRangeReportedWithIt) {
