@@ -2,29 +2,14 @@
 # Finds cupti.h and cuda.h and defines the interface target cupti_headers. Places, in this order:
 # GPUPROBE_CUPTI_INCLUDE_DIR, CUDA_HOME/CUDA_PATH, the toolkit's usual places, then build/cupti-wheels,
 # where scripts/setup unpacks NVIDIA's PyPI wheels. No CUDA library is needed.
-set(_roots "")
-foreach(_r $ENV{CUDA_HOME} $ENV{CUDA_PATH} /usr/local/cuda)
-  list(APPEND _roots ${_r})
-endforeach()
-file(GLOB _toolkits /usr/local/cuda-1[1-9]* /usr/lib/cuda)
-list(SORT _toolkits COMPARE NATURAL ORDER DESCENDING)
-list(APPEND _roots ${_toolkits})
-set(_hints "")
-foreach(_r ${_roots})
-  list(APPEND _hints ${_r}/include ${_r}/extras/CUPTI/include ${_r}/targets/x86_64-linux/include)
-endforeach()
-file(GLOB_RECURSE _wheels ${CMAKE_SOURCE_DIR}/build/cupti-wheels/*/cupti.h ${CMAKE_SOURCE_DIR}/build/cupti-wheels/*/cuda.h)
-foreach(_w ${_wheels})
-  get_filename_component(_d ${_w} DIRECTORY)
-  list(APPEND _hints ${_d})
-endforeach()
-find_path(GPUPROBE_CUPTI_INCLUDE_DIR cupti.h HINTS ${_hints})
-find_path(GPUPROBE_CUDA_INCLUDE_DIR cuda.h HINTS ${_hints})
-if(NOT GPUPROBE_CUPTI_INCLUDE_DIR OR NOT GPUPROBE_CUDA_INCLUDE_DIR)
-  message(FATAL_ERROR "CUPTI headers not found. Run scripts/setup (unpacks NVIDIA's PyPI wheels below build/), "
-                      "or set CUDA_HOME, or configure with -DGPUPROBE_BUILD_INJECT=OFF for the reader alone.")
+include(CuptiSearch)
+set(GPUPROBE_CUPTI_INCLUDE_DIR "" CACHE PATH "folder of cupti.h (empty: search)")
+gpuprobe_search_cupti(_cupti _cuda _version ${CMAKE_SOURCE_DIR})
+if(NOT _cupti)
+  message(FATAL_ERROR "CUPTI headers (CUDA 13.0 or newer) not found. Run scripts/setup, which unpacks NVIDIA's PyPI "
+                      "wheels below build/, or set CUDA_HOME, or configure with -DGPUPROBE_BUILD_INJECT=OFF for "
+                      "the reader alone.")
 endif()
-file(STRINGS ${GPUPROBE_CUPTI_INCLUDE_DIR}/cupti_version.h _v REGEX "define CUPTI_API_VERSION")
-message(STATUS "CUPTI headers: ${GPUPROBE_CUPTI_INCLUDE_DIR} (${_v})")
+message(STATUS "CUPTI headers: ${_cupti} (API version ${_version})")
 add_library(cupti_headers INTERFACE)
-target_include_directories(cupti_headers SYSTEM INTERFACE ${GPUPROBE_CUPTI_INCLUDE_DIR} ${GPUPROBE_CUDA_INCLUDE_DIR})
+target_include_directories(cupti_headers SYSTEM INTERFACE ${_cupti} ${_cuda})

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+//
+// The two ways in. LD_PRELOAD: the constructor runs in every process and only edits the environment, so
+// that the CUDA driver, should the process ever initialise it, opens the second door. That is
+// CUDA_INJECTION64_PATH: the driver calls InitializeInjection inside cuInit. Both lead to Session::Start.
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <dlfcn.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "inject/environment.h"
+#include "inject/session.h"
+
+namespace gpuprobe::inject {
+namespace {
+
+constexpr char kLibraryName[] = "libgpuprobe.so";
+constexpr char kInjectionVariable[] = "CUDA_INJECTION64_PATH";
+constexpr char kOutVariable[] = "GPUPROBE_OUT";
+
+constinit RunFacts g_run = {};
+
+const char* BaseName(const char* path) {
+  const char* slash = std::strrchr(path, '/');
+  return slash != nullptr ? slash + 1 : path;
+}
+
+// Absolute path of this library; false where it cannot be told.
+bool OwnPath(char* out, size_t size) {
+  Dl_info info;
+  if (dladdr(reinterpret_cast<void*>(&OwnPath), &info) == 0 || info.dli_fname == nullptr) return false;
+  char resolved[PATH_MAX];
+  if (realpath(info.dli_fname, resolved) == nullptr || std::strlen(resolved) >= size) return false;
+  std::memcpy(out, resolved, std::strlen(resolved) + 1);
+  return true;
+}
+
+bool SameFile(const char* a, const char* b) {
+  struct stat x, y;
+  return syscall(SYS_stat, a, &x) == 0 && syscall(SYS_stat, b, &y) == 0 && x.st_dev == y.st_dev &&
+         x.st_ino == y.st_ino;
+}
+
+// <working directory>/gpuprobe-<date>T<time>-<pid>, in UTC: no time zone file is read in a constructor.
+bool DefaultDirectory(char* out, size_t size) {
+  char cwd[PATH_MAX];
+  if (getcwd(cwd, sizeof cwd) == nullptr) return false;
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  const int64_t days = now.tv_sec / 86400, second = now.tv_sec % 86400;
+  // Days to civil date, by the 400-year cycle starting on 1 March of year 0.
+  const int64_t shifted = days + 719468, era = shifted / 146097, day_of_era = shifted % 146097;
+  const int64_t year_of_era =
+      (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
+  const int64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+  const int64_t month_from_march = (5 * day_of_year + 2) / 153;
+  const int day = static_cast<int>(day_of_year - (153 * month_from_march + 2) / 5 + 1);
+  const int month = static_cast<int>(month_from_march < 10 ? month_from_march + 3 : month_from_march - 9);
+  const int year = static_cast<int>(year_of_era + era * 400 + (month <= 2 ? 1 : 0));
+  const int n = std::snprintf(out, size, "%s/gpuprobe-%04d%02d%02dT%02d%02d%02d-%d", cwd, year, month, day,
+                              static_cast<int>(second / 3600), static_cast<int>(second / 60 % 60),
+                              static_cast<int>(second % 60), static_cast<int>(getpid()));
+  return n > 0 && static_cast<size_t>(n) < size;
+}
+
+// The directory of the run as an absolute path; the variable may be relative to where the job started.
+void SetDirectory(const char* value) {
+  if (value[0] == '/') {
+    std::snprintf(g_run.directory, sizeof g_run.directory, "%s", value);
+    return;
+  }
+  char cwd[PATH_MAX];
+  if (getcwd(cwd, sizeof cwd) == nullptr) cwd[0] = '\0';
+  std::snprintf(g_run.directory, sizeof g_run.directory, "%.900s/%.120s", cwd, value);
+}
+
+void RememberStderr() {
+  struct stat s;
+  if (syscall(SYS_fstat, 2, &s) != 0) return;
+  g_run.stderr_device = s.st_dev;
+  g_run.stderr_inode = s.st_ino;
+}
+
+// What the environment says about this process, and what it has to say to the children.
+void PrepareEnvironment() {
+  char path[PATH_MAX], directory[1024], preload[8192];
+  EnvEntry changes[3];
+  size_t count = 0;
+  const bool have_path = OwnPath(path, sizeof path);
+  const char* list = GetEnv("LD_PRELOAD");
+  g_run.preloaded = list != nullptr && std::strstr(list, kLibraryName) != nullptr;
+  const char* injection = GetEnv(kInjectionVariable);
+  if (injection == nullptr || injection[0] == '\0') {
+    // Only a preloaded copy opens the second door; an injected one has come through it.
+    if (g_run.preloaded && have_path) changes[count++] = {kInjectionVariable, path};
+  } else {
+    g_run.injected = have_path && SameFile(injection, path);
+  }
+  const char* out = GetEnv(kOutVariable);
+  if (out == nullptr || out[0] == '\0') {
+    if (DefaultDirectory(directory, sizeof directory)) {
+      SetDirectory(directory);
+      g_run.root = true;
+      changes[count++] = {kOutVariable, g_run.directory};
+    }
+  } else {
+    SetDirectory(out);
+    if (out[0] != '/') changes[count++] = {kOutVariable, g_run.directory};
+  }
+  const char* children = GetEnv("GPUPROBE_CHILDREN");
+  if (list != nullptr && children != nullptr && std::strcmp(children, "0") == 0 &&
+      RemoveFromPreloadList(list, kLibraryName, preload, sizeof preload) >= 0) {
+    changes[count++] = {"LD_PRELOAD", preload};
+  }
+  if (count != 0) SetEnv(changes, count);
+}
+
+__attribute__((constructor)) void OnLoad() {
+  RememberStderr();
+  PrepareEnvironment();
+}
+
+// Another copy of this library, loaded by LD_PRELOAD from another path, stands in front of CUPTI and must
+// be the one that records: only it sees other clients.
+int (*PreloadedCopy())() {
+  void* symbol = dlsym(RTLD_DEFAULT, "InitializeInjection");
+  Dl_info info, own;
+  if (symbol == nullptr || dladdr(symbol, &info) == 0 || info.dli_fname == nullptr) return nullptr;
+  if (dladdr(reinterpret_cast<void*>(&OwnPath), &own) == 0 || info.dli_fbase == own.dli_fbase) return nullptr;
+  if (std::strcmp(BaseName(info.dli_fname), kLibraryName) != 0) return nullptr;
+  return reinterpret_cast<int (*)()>(symbol);
+}
+
+}  // namespace
+
+const RunFacts& TheRun() { return g_run; }
+
+}  // namespace gpuprobe::inject
+
+// Called by the CUDA driver, on the thread that initialises CUDA, before cuInit returns. 1: success, as
+// CUPTI's samples have it.
+extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
+  using namespace gpuprobe::inject;
+  if (int (*other)() = PreloadedCopy()) return other();
+  const RunFacts& run = TheRun();
+  TheSession().Start(!run.preloaded ? "injection" : run.injected ? "preload+injection" : "preload");
+  return 1;
+}

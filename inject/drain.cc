@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+#include "inject/drain.h"
+
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "cupti/api_calls.h"
+#include "cupti/record_decode_inl.h"
+#include "inject/foreign_client.h"
+#include "inject/futex.h"
+#include "inject/safe_read.h"
+
+#ifndef GPUPROBE_VERSION
+#error "GPUPROBE_VERSION comes from the build"
+#endif
+
+namespace gpuprobe::inject {
+namespace {
+
+// Between two looks at the queue: long enough to cost nothing (50 wake-ups a second), short enough that
+// the pool's 40 MiB outlast it at 5 M records a second (400 MB/s).
+constexpr int64_t kTickNs = 20'000'000;
+// A frame is written also when nothing happened, so that the end of the capture is known within this.
+constexpr int64_t kHeartbeatNs = 5'000'000'000;
+// A client that registered something but never enabled a kind, or that left without a flush.
+constexpr int64_t kForeignPatienceNs = 5'000'000'000;
+// Thread names, again, so that a damaged first frame does not lose them.
+constexpr uint64_t kThreadNamesEveryFrames = 32;
+// Records of a foreign clock that lie outside the session by more than this carry a stale conversion
+// (pytorch issue 192021: the first kernels after a callback was registered again).
+constexpr int64_t kImplausibleNs = 60'000'000'000;
+
+// Field numbers of gpuprobe.proto.
+namespace packet { constexpr uint32_t kProcess = 16, kCapture = 17, kCost = 20; }
+
+cupti::BufferDecoder g_decoder;
+
+int64_t ThreadCpuNs() {
+  struct timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
+}
+
+// Hands decoded records to the writer; looks at what only the session can judge.
+class DrainSink {
+ public:
+  DrainSink(proto::TraceWriter* writer, ThreadNames* names, const cupti::TraceClock* clock)
+      : writer_(*writer), names_(*names), clock_(*clock), foreign_(clock->foreign()), now_ns_(clock->Now()) {}
+
+  void OnKernel(const KernelRecord& r) { foreign_ ? writer_.OnKernel(Checked(r)) : writer_.OnKernel(r); }
+  void OnCopy(const CopyRecord& r) { foreign_ ? writer_.OnCopy(Checked(r)) : writer_.OnCopy(r); }
+  void OnSet(const SetRecord& r) { foreign_ ? writer_.OnSet(Checked(r)) : writer_.OnSet(r); }
+  void OnGraph(const GraphRecord& r) { foreign_ ? writer_.OnGraph(Checked(r)) : writer_.OnGraph(r); }
+  void OnApi(const ApiRecord& r) {
+    names_.See(r.thread);
+    writer_.OnApi(r);
+  }
+  void OnSync(const SyncRecord& r) { writer_.OnSync(r); }
+  void OnCudaEvent(const CudaEventRecord& r) { writer_.OnCudaEvent(r); }
+  void OnOverhead(const OverheadRecord& r) { writer_.OnOverhead(r); }
+  void OnDevice(const DeviceRecord& r) { writer_.OnDevice(r); }
+  void OnContext(const ContextRecord& r) { writer_.OnContext(r); }
+  void OnStream(const StreamRecord& r) { writer_.OnStream(r); }
+
+ private:
+  template <typename Record>
+  Record Checked(Record r) const {
+    if (r.timing == Timing::kValid) {
+      const int64_t distance = now_ns_ - clock_.ToTrace(r.end_ns);
+      if (distance < -kImplausibleNs || distance > kImplausibleNs) r.timing = Timing::kInvalid;
+    }
+    return r;
+  }
+
+  proto::TraceWriter& writer_;
+  ThreadNames& names_;
+  const cupti::TraceClock& clock_;
+  const bool foreign_;
+  const int64_t now_ns_;
+};
+
+int64_t ReadName(void*, const char* name, char* out, size_t capacity) {
+  return name == nullptr ? -1 : SafeReadString(name, out, capacity);
+}
+
+const char* ApiName(void*, ApiDomain domain, uint32_t cbid, uint32_t* api_class) {
+  if (const cupti::ApiCall* call = cupti::FindApiCall(domain, cbid)) {
+    *api_class = static_cast<uint32_t>(call->api_class);
+    return call->name;
+  }
+  static char unknown[32];  // drain thread only; the writer copies it
+  std::snprintf(unknown, sizeof unknown, "%s#%u", domain == ApiDomain::kRuntime ? "runtime" : "driver", cbid);
+  *api_class = 0;
+  return unknown;
+}
+
+}  // namespace
+
+bool Drain::InitDecoder(Session* session) { return g_decoder.Init(&session->api_, session->api_.version); }
+
+proto::WriterHooks Drain::Hooks(Session* session) {
+  proto::WriterHooks hooks;
+  hooks.user = session;
+  hooks.write_frame = [](void* user, const uint8_t* data, size_t size) {
+    return static_cast<Session*>(user)->file_.Append(data, size);
+  };
+  hooks.read_clocks = [](void* user) {
+    Session& s = *static_cast<Session*>(user);
+    const cupti::ClockSample c = s.clock_.Update(/*read_cupti=*/!s.stepped_aside() && s.api_.handle != nullptr);
+    return proto::ClockReading{c.trace_ns, c.monotonic_ns, c.realtime_ns, c.cupti_ns, c.uncertainty_ns};
+  };
+  hooks.to_trace_ns = [](void* user, int64_t record_ns) {
+    return static_cast<Session*>(user)->clock_.ToTrace(record_ns);
+  };
+  hooks.read_name = &ReadName;
+  hooks.api_name = &ApiName;
+  hooks.add_packets = &Drain::AddPackets;
+  return hooks;
+}
+
+void* Drain::ThreadMain(void* session) {
+  Drain drain(static_cast<Session*>(session));
+  drain.Run();
+  return nullptr;
+}
+
+void Drain::Run() {
+  const uint32_t tid = static_cast<uint32_t>(syscall(SYS_gettid));
+  s_.drain_tid_.store(tid, std::memory_order_relaxed);  // read by FinishAtExit on this very thread
+  prctl(PR_SET_NAME, "gpuprobe", 0, 0, 0);
+  period_begin_ns_ = s_.clock_.Now();
+  last_frame_ns_ = MonotonicNs();
+  if (s_.off_reason_[0] != '\0') return Finish("off");
+
+  const int64_t period_ns = s_.config_.flush_ms * 1'000'000;
+  int64_t next_period = MonotonicNs() + period_ns;
+  for (;;) {
+    const uint32_t seen = s_.wake_.load(std::memory_order_acquire);  // partner: AskDrain
+    if (s_.finish_request_.load(std::memory_order_acquire) != 0) return Finish("exit");
+    const uint32_t request = s_.drain_request_.load(std::memory_order_acquire);
+    if (request == s_.drain_answer_.load(std::memory_order_relaxed)) {  // only this thread stores it
+      const int64_t left = next_period - MonotonicNs();
+      if (left > 0) FutexWait(&s_.wake_, seen, left < kTickNs ? left : kTickNs);
+    }
+    Answer();
+    DrainBuffers();
+    const int64_t now = MonotonicNs();
+    if (now < next_period) continue;
+    next_period = now + period_ns;
+    Period(now);
+    if (s_.file_.failed()) return CheckFile();
+    // The host's main thread has called pthread_exit and nobody else is left: without us the process
+    // would have ended by now. Returning ends it, with the status it would have had.
+    if (IsLastThread(tid)) return Finish("exit");
+  }
+}
+
+void Drain::Answer() {
+  const uint32_t request = s_.drain_request_.load(std::memory_order_acquire);  // partner: AskDrain
+  if (request == s_.drain_answer_.load(std::memory_order_relaxed)) return;
+  DrainBuffers();
+  // release: partner is StepAside; everything completed before it asked has been converted.
+  s_.drain_answer_.store(request, std::memory_order_release);
+  FutexWakeAll(&s_.drain_answer_);
+}
+
+void Drain::DrainBuffers() {
+  CompletedBuffer* buffer = s_.pool_.PopAllCompleted();
+  if (buffer == nullptr) return;
+  // Another client's clock is followed by pairs of readings: records must lie between two of them.
+  if (s_.clock_.foreign()) s_.clock_.Update(/*read_cupti=*/false);
+  DrainSink sink(&s_.writer_, &s_.thread_names_, &s_.clock_);
+  while (buffer != nullptr) {
+    CompletedBuffer* next = buffer->next;
+    cupti::DecodeStats stats = {};
+    s_.writer_.BeginBuffer();
+    g_decoder.Decode(buffer->data, buffer->valid_bytes, &sink, &stats);
+    s_.cupti_bytes_ += buffer->valid_bytes;
+    ++s_.buffers_completed_;
+    const int64_t now = s_.clock_.Now();
+    s_.losses_.Add(LossCause::kUnknownKind, stats.unknown_kind, period_begin_ns_, now, stats.last_unknown_kind);
+    s_.losses_.Add(LossCause::kUndecodable, stats.undecodable_bytes, period_begin_ns_, now);
+    s_.pool_.Release(buffer);
+    buffer = next;
+  }
+}
+
+void Drain::FlushCupti(bool forced) {
+  const int64_t begin = MonotonicNs();
+  s_.source_.Flush(forced);
+  s_.flush_ns_ += static_cast<uint64_t>(MonotonicNs() - begin);
+  ++s_.flush_calls_;
+}
+
+void Drain::TakeLosses() {
+  const int64_t now = s_.clock_.Now();
+  if (s_.api_.handle != nullptr && !s_.stepped_aside()) {
+    s_.losses_.Add(LossCause::kCuptiDropped, s_.source_.TakeDropped(), period_begin_ns_, now);
+  }
+  DropRange drops;
+  if (s_.events_.TakeDrops(&drops)) {
+    s_.losses_.Add(LossCause::kQueueFull, drops.count, drops.first_ns, drops.last_ns);
+  }
+  s_.losses_.TakeAll([this](const Loss& l) {
+    s_.writer_.AddLoss(l.cause, l.count, l.begin_ns, l.end_ns, l.detail);
+  });
+  period_begin_ns_ = now;
+}
+
+void Drain::OnEvent(const SessionEvent& event) {
+  switch (event.kind) {
+    case EventKind::kForeignClientTook: {
+      blind_begin_ns_ = event.time_ns;
+      std::snprintf(blind_who_, sizeof blind_who_, "%s", event.text + 1);
+      blind_call_ = TakingCallName(static_cast<TakingCall>(event.text[0] - 'A'));
+      s_.writer_.AddBlind(blind_begin_ns_, 0, blind_who_, blind_call_);  // until OnEvent tells its end
+      break;
+    }
+    case EventKind::kForeignClientGaveBack:
+      if (blind_begin_ns_ != 0) {
+        s_.writer_.AddBlind(blind_begin_ns_, event.time_ns, blind_who_, blind_call_);
+        blind_begin_ns_ = 0;
+      }
+      break;
+    default:
+      break;
+  }
+}
+
+void Drain::TakeEvents() {
+  s_.events_.Consume([this](const SessionEvent& event) { OnEvent(event); });
+  s_.events_.ReclaimEnded();
+}
+
+void Drain::Period(int64_t now) {
+  if (!TheRun().preloaded) InterceptLoadedClients();
+  if (!s_.stepped_aside()) {
+    FlushCupti(/*forced=*/false);
+  } else if (s_.ForeignClientIsGone(kForeignPatienceNs)) {
+    s_.ComeBack();
+  }
+  DrainBuffers();
+  TakeEvents();
+  TakeLosses();
+  CloseFrameIfDue(now);
+}
+
+void Drain::CloseFrameIfDue(int64_t now) {
+  if (!s_.writer_.HasData() && s_.capture_written_ && now - last_frame_ns_ < kHeartbeatNs) return;
+  s_.writer_.CloseFrame();
+  last_frame_ns_ = now;
+}
+
+// The file cannot be written any more: stop recording, for good. What is lost is counted, but there is no
+// place left to write that down; the line on stderr is all.
+void Drain::CheckFile() {
+  if (!s_.stepped_aside() && s_.LockControl()) {
+    s_.source_.Pause();
+    s_.UnlockControl();
+  }
+  s_.Off("%s cannot be written: errno %d", s_.file_.path(), s_.file_.error_number());
+  PrintLine();
+  s_.finished_.store(1, std::memory_order_release);  // partner: FinishAtExit
+  FutexWakeAll(&s_.finished_);
+}
+
+void Drain::Finish(const char* reason) {
+  if (s_.off_reason_[0] == '\0' && !s_.stepped_aside()) {
+    FlushCupti(/*forced=*/false);
+    // What is still with CUPTI holds unfinished work, which only a forced flush returns, with open ends.
+    if (s_.pool_.stats().outstanding != 0) FlushCupti(/*forced=*/true);
+  }
+  DrainBuffers();
+  TakeEvents();
+  if (blind_begin_ns_ != 0) {
+    s_.writer_.AddBlind(blind_begin_ns_, s_.clock_.Now(), blind_who_, blind_call_);
+    blind_begin_ns_ = 0;
+  }
+  TakeLosses();
+  s_.file_.LiftSizeLimit();
+  s_.writer_.Finish(reason, s_.pool_.stats().outstanding);
+  PrintLine();
+  Phase active = Phase::kActive;
+  // release: partner is phase().
+  s_.phase_.compare_exchange_strong(active, Phase::kFinished, std::memory_order_release,
+                                    std::memory_order_relaxed);
+  s_.finished_.store(1, std::memory_order_release);  // partner: FinishAtExit
+  FutexWakeAll(&s_.finished_);
+}
+
+// At most one line per run, from the process that is the root of it, and only if descriptor 2 is still
+// what it was when we were loaded, and a terminal (or GPUPROBE_VERBOSE).
+void Drain::PrintLine() {
+  const RunFacts& run = TheRun();
+  struct stat now;
+  if (!run.root && !s_.config_.verbose) return;
+  if (syscall(SYS_fstat, 2, &now) != 0) return;
+  if (now.st_dev != run.stderr_device || now.st_ino != run.stderr_inode) return;
+  struct termios settings;
+  if (!s_.config_.verbose && ioctl(2, TCGETS, &settings) != 0) return;
+  char line[1600];
+  int n;
+  if (s_.off_reason_[0] != '\0') {
+    n = std::snprintf(line, sizeof line, "gpuprobe: off: %s\n", s_.off_reason_);
+  } else {
+    n = std::snprintf(line, sizeof line, "gpuprobe: recorded; read it with: probe-report %s\n", run.directory);
+  }
+  if (n > 0 && write(2, line, static_cast<size_t>(n)) < 0) return;  // nobody to tell
+}
+
+void Drain::AddPackets(void* session, proto::PacketBuilder* out) {
+  Session& s = *static_cast<Session*>(session);
+  Drain drain(&s);
+  drain.AddProcess(out);
+  if (!s.capture_written_) drain.AddCapture(out);
+  s.capture_written_ = true;
+  drain.AddCost(out);
+  s.thread_names_.Write(s.writer_.stats().frames % kThreadNamesEveryFrames == 0, s.facts_.pid, out);
+}
+
+void Drain::AddProcess(proto::PacketBuilder* out) {
+  const ProcessFacts& f = s_.facts_;
+  out->BeginPacket(packet::kProcess);
+  out->AddUint(1, f.pid);
+  out->AddUint(2, f.parent_pid);
+  out->AddString(3, f.host);
+  out->AddString(4, f.boot_id);
+  out->AddInt(5, s_.process_start_ns_);
+  out->AddString(6, f.executable);
+  for (size_t i = 0; i < f.command_line_bytes;) {
+    const size_t length = strnlen(f.command_line + i, f.command_line_bytes - i);
+    out->AddString(7, f.command_line + i, length);
+    i += length + 1;
+  }
+  out->AddUint(8, f.pid_namespace);
+  out->AddInt(9, f.rank);
+  out->AddInt(10, f.local_rank);
+  out->AddInt(11, f.world_size);
+  out->AddString(12, f.cgroup);
+  out->AddUint(13, f.start_ticks);
+  out->EndPacket();
+}
+
+namespace {
+
+void AddOutcomes(uint32_t field, const cupti::Outcome* outcomes, size_t count, proto::PacketBuilder* out) {
+  for (size_t i = 0; i < count; ++i) {
+    out->BeginMessage(field);
+    out->AddString(1, outcomes[i].name);
+    out->AddInt(2, outcomes[i].result);
+    out->EndMessage();
+  }
+}
+
+}  // namespace
+
+void Drain::AddCapture(proto::PacketBuilder* out) {
+  out->BeginPacket(packet::kCapture);
+  out->AddString(1, GPUPROBE_VERSION);
+  out->AddString(2, s_.door_);
+  out->AddString(3, s_.api_.path);
+  out->AddUint(4, s_.api_.version);
+  size_t count;
+  const Setting* settings = Settings(&count);
+  for (size_t i = 0; i < count; ++i) {
+    char value[1024];
+    FormatSetting(s_.config_, settings[i], value, sizeof value);
+    out->BeginMessage(6);
+    out->AddString(1, settings[i].name);
+    out->AddString(2, value);
+    out->AddUint(3, IsDefault(s_.config_, settings[i]) ? 1 : 0);
+    out->EndMessage();
+  }
+  const cupti::Outcome* outcomes = s_.source_.outcomes(&count);
+  AddOutcomes(7, outcomes, count, out);
+  outcomes = s_.source_.attributes(&count);
+  AddOutcomes(8, outcomes, count, out);
+  out->AddString(9, s_.off_reason_);
+  for (size_t i = 0; i < s_.warnings_.count; ++i) out->AddString(10, s_.warnings_.text[i]);
+  out->AddUint(11, s_.config_.graph_nodes ? 1 : 0);
+  out->AddUint(12, s_.config_.latency_timestamps ? 1 : 0);
+  out->EndPacket();
+}
+
+void Drain::AddCost(proto::PacketBuilder* out) {
+  const BufferPool::Stats pool = s_.pool_.stats();
+  out->BeginPacket(packet::kCost);
+  out->AddUint(1, static_cast<uint64_t>(ThreadCpuNs()));
+  out->AddUint(2, s_.writer_.stats().records);
+  out->AddUint(3, s_.cupti_bytes_);
+  out->AddUint(4, s_.writer_.stats().bytes);
+  out->AddUint(5, s_.buffers_completed_);
+  out->AddUint(6, pool.outstanding);
+  out->AddUint(7, pool.peak_outstanding);
+  out->AddUint(8, s_.memory_bytes_);
+  out->AddUint(9, s_.flush_calls_);
+  out->AddUint(10, s_.flush_ns_);
+  out->AddUint(11, static_cast<uint64_t>(s_.start_duration_ns_));
+  out->EndPacket();
+}
+
+}  // namespace gpuprobe::inject

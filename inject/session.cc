@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+#include "inject/session.h"
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <csignal>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "inject/drain.h"
+#include "inject/foreign_client.h"
+#include "inject/futex.h"
+
+namespace gpuprobe::inject {
+namespace {
+
+constinit Session g_session;
+
+// Staging, dictionaries, columns and zstd's workspace; the rest of the cap is activity buffers.
+constexpr size_t kWriterBytes = 20u << 20;
+// Event rings, stack of the drain thread, static storage: accounted as a lump.
+constexpr size_t kOtherBytes = 3u << 20;
+// Below this CUPTI version (CUDA 12.9) a refused buffer request crashes CUPTI (seen by Kineto).
+constexpr uint32_t kFirstVersionThatMayBeRefused = 27;
+constexpr uint32_t kEventRings = 64;
+
+uint32_t Pid() { return static_cast<uint32_t>(getpid()); }
+uint32_t Tid() { return static_cast<uint32_t>(syscall(SYS_gettid)); }
+
+// Time spent suspended: what CLOCK_BOOTTIME, the clock of process start times, has over CLOCK_MONOTONIC.
+int64_t BootMinusMonotonicNs() {
+  struct timespec boot;
+  if (clock_gettime(CLOCK_BOOTTIME, &boot) != 0) return 0;
+  return boot.tv_sec * 1'000'000'000LL + boot.tv_nsec - MonotonicNs();
+}
+
+void ExitHandler() { g_session.FinishAtExit(); }
+
+}  // namespace
+
+const char* TakingCallName(TakingCall call) {
+  switch (call) {
+    case TakingCall::kRegisterCallbacks: return "cuptiActivityRegisterCallbacks";
+    case TakingCall::kRegisterTimestampCallback: return "cuptiActivityRegisterTimestampCallback";
+    case TakingCall::kEnable: return "cuptiActivityEnable";
+    case TakingCall::kEnableAndDump: return "cuptiActivityEnableAndDump";
+    case TakingCall::kEnableContext: return "cuptiActivityEnableContext";
+    case TakingCall::kFinalize: return "cuptiFinalize";
+  }
+  return "";
+}
+
+Session& TheSession() { return g_session; }
+
+bool Session::Mine() const {
+  return phase() == Phase::kActive && owner_pid_.load(std::memory_order_relaxed) == Pid();
+}
+
+void Session::OnBufferRequested(uint8_t** buffer, size_t* size, size_t* max_records) {
+  Session& s = g_session;
+  *max_records = 0;
+  *size = s.pool_.buffer_bytes();
+  *buffer = s.pool_.Acquire();
+  if (*buffer != nullptr) return;
+  const int64_t now = s.clock_.Now();
+  s.losses_.Add(LossCause::kPoolExhausted, 1, now, now);
+  *buffer = s.scratch_;          // nullptr where CUPTI takes a refusal
+  *size = s.scratch_bytes_;
+}
+
+void Session::OnBufferCompleted(void*, uint32_t stream, uint8_t* buffer, size_t, size_t valid_bytes) {
+  Session& s = g_session;
+  if (buffer == nullptr) return;
+  if (buffer == s.scratch_) {
+    const int64_t now = s.clock_.Now();
+    s.losses_.Add(LossCause::kDiscarded, valid_bytes, now, now);
+    return;
+  }
+  s.pool_.PushCompleted(buffer, valid_bytes, 0, stream);
+}
+
+void Session::Off(const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(off_reason_, sizeof off_reason_, format, arguments);
+  va_end(arguments);
+  // release: partner is phase(); whoever sees kOff sees the reason.
+  phase_.store(Phase::kOff, std::memory_order_release);
+}
+
+bool Session::ReserveMemory() {
+  const size_t cap = static_cast<size_t>(config_.memory_mb) << 20;
+  const size_t buffer_bytes = static_cast<size_t>(config_.buffer_kb) << 10;
+  void* writer_memory = mmap(nullptr, kWriterBytes, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (writer_memory == MAP_FAILED) return false;
+  if (!events_.Init(kEventRings)) return false;
+  size_t count = (cap - kWriterBytes - kOtherBytes) / (buffer_bytes + 64);
+  if (count > BufferPool::kMaxCount) count = BufferPool::kMaxCount;
+  if (api_.version != 0 && api_.version < kFirstVersionThatMayBeRefused) {
+    if (count > 1) --count;
+    void* scratch = mmap(nullptr, buffer_bytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (scratch == MAP_FAILED) return false;
+    scratch_ = static_cast<uint8_t*>(scratch);
+    scratch_bytes_ = buffer_bytes;
+  }
+  if (!pool_.Init(buffer_bytes, static_cast<uint32_t>(count))) return false;
+  memory_bytes_ = kWriterBytes + pool_.reserved_bytes() + events_.reserved_bytes() + scratch_bytes_ +
+                  sizeof(Session);
+
+  proto::WriterOptions options;
+  options.memory_bytes = kWriterBytes;
+  options.flush_period_ms = static_cast<uint32_t>(config_.flush_ms);
+  options.file_id = file_id_;
+  return writer_.Init(options, Drain::Hooks(this), writer_memory);
+}
+
+bool Session::StartCapture() {
+  cupti::ActivityOptions options;
+  options.gpu_work = config_.kernels;
+  options.runtime_api = config_.runtime_api;
+  options.driver_api = config_.driver_api;
+  options.all_api_calls = config_.all_api;
+  options.synchronization = config_.sync;
+  options.overhead = config_.overhead;
+  options.graph_nodes = config_.graph_nodes;
+  options.latency_timestamps = config_.latency_timestamps;
+  char why[300];
+  if (source_.Start(&api_, options, &OnBufferRequested, &OnBufferCompleted, why, sizeof why)) return true;
+  Off("%s", why);
+  return false;
+}
+
+bool Session::StartDrainThread() {
+  sigset_t all, old;
+  sigfillset(&all);
+  // The new thread inherits the mask: no signal of the host is ever handled on it, and SIGXFSZ and
+  // SIGPIPE of its own writes stay pending.
+  if (pthread_sigmask(SIG_SETMASK, &all, &old) != 0) return false;
+  pthread_t thread;
+  const int error = pthread_create(&thread, nullptr, &Drain::ThreadMain, this);
+  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  if (error == 0) pthread_detach(thread);
+  return error == 0;
+}
+
+void Session::Start(const char* door) {
+  Phase idle = Phase::kIdle;
+  // acq_rel: the one who wins owns everything below until it publishes kActive or kOff.
+  if (!phase_.compare_exchange_strong(idle, Phase::kStarting, std::memory_order_acq_rel)) return;
+  const int64_t begin = MonotonicNs();
+  door_ = door;
+  owner_pid_.store(Pid(), std::memory_order_relaxed);  // published by phase_
+  LoadConfig(&config_, &warnings_);
+  if (!config_.capture) {
+    Off("GPUPROBE_CAPTURE is off");
+    return;
+  }
+  if (getrandom(&file_id_, sizeof file_id_, GRND_NONBLOCK) != sizeof file_id_) {
+    file_id_ = static_cast<uint64_t>(begin) * 0x9E3779B97F4A7C15ull + Pid();
+  }
+  char why[300] = "";
+  const char* preferred = config_.cupti_path[0] != '\0' ? config_.cupti_path : nullptr;
+  const bool loaded = cupti::LoadCupti(&api_, preferred, why, sizeof why);
+  if (!loaded) api_ = cupti::CuptiApi();
+  clock_.Init(loaded ? &api_ : nullptr);
+  if (!ReserveMemory()) {
+    Off("no memory for %lld MiB of buffers", static_cast<long long>(config_.memory_mb));
+    return;  // nowhere to write the reason down, either
+  }
+  ReadProcessFacts(&facts_);
+  process_start_ns_ = clock_.FromMonotonic(facts_.start_boot_ns - BootMinusMonotonicNs());
+  file_.SetName(TheRun().directory, facts_.host, facts_.pid, clock_.Now(), facts_.rank, file_id_,
+                static_cast<uint64_t>(config_.max_trace_mb) << 20);
+  if (!TheRun().preloaded) InterceptLoadedClients();
+  bool capturing = false;
+  if (!loaded) {
+    Off("%s", why);
+  } else if (!Drain::InitDecoder(this)) {
+    Off("record layouts of CUPTI version %u are not known", api_.version);
+  } else {
+    capturing = StartCapture();
+  }
+  start_duration_ns_ = MonotonicNs() - begin;
+  if (!StartDrainThread()) {
+    if (capturing) source_.Pause();
+    Off("no thread could be started");
+    return;
+  }
+  // Registered here and not at load: exit handlers run in reverse order, and this one has to run before
+  // the driver's own, which was registered when CUDA was initialised a moment ago.
+  std::atexit(&ExitHandler);
+  // release: partner is phase().
+  if (capturing) phase_.store(Phase::kActive, std::memory_order_release);
+}
+
+void Session::AskDrain(std::atomic<uint32_t>* request) {
+  // release: partner is the drain thread's acquire load of the request; what was pushed before is seen.
+  request->fetch_add(1, std::memory_order_release);
+  wake_.fetch_add(1, std::memory_order_release);
+  FutexWakeAll(&wake_);
+}
+
+void Session::FinishAtExit() {
+  const Phase now = phase();
+  if (now != Phase::kActive && now != Phase::kOff) return;
+  if (owner_pid_.load(std::memory_order_relaxed) != Pid()) return;  // a forked child runs our handler too
+  if (drain_tid_.load(std::memory_order_relaxed) == Tid()) return;  // it was the last thread, and is done
+  AskDrain(&finish_request_);
+  const int64_t deadline = MonotonicNs() + kFinalFlushLimitNs;
+  while (finished_.load(std::memory_order_acquire) == 0) {  // partner: Drain::Finish
+    const int64_t left = deadline - MonotonicNs();
+    if (left <= 0) return;
+    FutexWait(&finished_, 0, left);
+  }
+}
+
+bool Session::LockControl() {
+  const int64_t deadline = MonotonicNs() + kFinalFlushLimitNs;
+  uint32_t free = 0;
+  // acquire: partner is UnlockControl.
+  while (!control_.compare_exchange_weak(free, 1, std::memory_order_acquire, std::memory_order_relaxed)) {
+    free = 0;
+    if (MonotonicNs() > deadline) return false;
+    FutexWait(&control_, 1, 1'000'000);
+  }
+  return true;
+}
+
+void Session::UnlockControl() {
+  control_.store(0, std::memory_order_release);  // partner: LockControl
+  FutexWakeAll(&control_);
+}
+
+void Session::StepAside(const char* who, TakingCall call) {
+  if (!Mine() || aside_.load(std::memory_order_acquire)) return;  // partner: the store below
+  if (!LockControl()) return;
+  if (!aside_.load(std::memory_order_relaxed)) {  // under the lock
+    SessionEvent event = {};
+    event.time_ns = clock_.Now();
+    event.kind = EventKind::kForeignClientTook;
+    char text[SessionEvent::kTextBytes];
+    // One letter for the call, so that the name of the library has the rest of the event.
+    std::snprintf(text, sizeof text, "%c%s", 'A' + static_cast<int>(call), who);
+    event.SetText(text);
+    events_.Push(event);
+    source_.Pause();
+    // release: partner is the load above; the drain thread, too, stops flushing when it sees this.
+    aside_.store(true, std::memory_order_release);
+    // Buffers completed so far are on the old clock: have them decoded before the clock may change.
+    AskDrain(&drain_request_);
+    const uint32_t wanted = drain_request_.load(std::memory_order_relaxed);
+    const int64_t deadline = MonotonicNs() + kFinalFlushLimitNs / 4;
+    for (;;) {
+      const uint32_t answer = drain_answer_.load(std::memory_order_acquire);  // partner: Drain::Answer
+      if (static_cast<int32_t>(answer - wanted) >= 0) break;
+      const int64_t left = deadline - MonotonicNs();
+      if (left <= 0) break;
+      FutexWait(&drain_answer_, answer, left);
+    }
+  }
+  UnlockControl();
+}
+
+void Session::ComeBack() {
+  if (!Mine() || !aside_.load(std::memory_order_acquire)) return;
+  if (poisoned_.load(std::memory_order_relaxed)) return;  // set once, by the thread that ended CUPTI
+  if (!LockControl()) return;
+  if (aside_.load(std::memory_order_relaxed)) {  // under the lock
+    const bool resumed = source_.Resume();
+    SessionEvent event = {};
+    event.time_ns = clock_.Now();
+    event.kind = EventKind::kForeignClientGaveBack;
+    if (resumed) {
+      aside_.store(false, std::memory_order_release);  // partner: StepAside, drain thread
+      events_.Push(event);
+    }
+  }
+  UnlockControl();
+}
+
+void Session::GiveUpCupti(const char* who) {
+  StepAside(who, TakingCall::kFinalize);
+  poisoned_.store(true, std::memory_order_relaxed);  // see ComeBack
+}
+
+void Session::NoteForeignCall(uint32_t kinds) {
+  // relaxed: a heuristic of seconds; each value stands alone.
+  foreign_kinds_.store(kinds, std::memory_order_relaxed);
+  foreign_call_ns_.store(MonotonicNs(), std::memory_order_relaxed);
+}
+
+bool Session::ForeignClientIsGone(int64_t patience_ns) const {
+  return foreign_kinds_.load(std::memory_order_relaxed) == 0 &&
+         MonotonicNs() - foreign_call_ns_.load(std::memory_order_relaxed) > patience_ns;
+}
+
+void Session::ForeignClock(cupti::TimestampFn callback) {
+  if (Mine()) clock_.ForeignClock(callback);
+}
+
+}  // namespace gpuprobe::inject

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+#include "inject/trace_file.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "proto/format.h"
+
+namespace gpuprobe::inject {
+namespace {
+
+// Above what hosts use; below the usual soft limit of 1024.
+constexpr int kPreferredDescriptor = 700;
+
+// fstat() is a versioned symbol of glibc 2.33: the system call is not.
+bool Identify(int fd, uint64_t* device, uint64_t* inode) {
+  struct stat s;
+  if (syscall(SYS_fstat, fd, &s) != 0) return false;
+  *device = s.st_dev;
+  *inode = s.st_ino;
+  return true;
+}
+
+bool MakeDirectories(const char* path) {
+  char part[1024];
+  const size_t length = std::strlen(path);
+  if (length >= sizeof part) return errno = ENAMETOOLONG, false;
+  std::memcpy(part, path, length + 1);
+  for (size_t i = 1; i <= length; ++i) {
+    if (part[i] != '/' && part[i] != '\0') continue;
+    const char saved = part[i];
+    part[i] = '\0';
+    if (mkdir(part, 0777) != 0 && errno != EEXIST) {
+      // A parent that exists but may not be written to gives EACCES or EROFS here; the deepest one decides.
+      if (saved == '\0') return false;
+    }
+    part[i] = saved;
+  }
+  return true;
+}
+
+int MoveHigh(int fd) {
+  struct rlimit limit;
+  int wanted = kPreferredDescriptor;
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur <= static_cast<rlim_t>(wanted)) {
+    wanted = static_cast<int>(limit.rlim_cur) - 8;
+  }
+  if (wanted <= fd) return fd;
+  const int high = fcntl(fd, F_DUPFD_CLOEXEC, wanted);
+  if (high < 0) return fd;
+  close(fd);
+  return high;
+}
+
+// A host name as part of a file name.
+void CopyNamePart(const char* text, char* out, size_t size) {
+  size_t n = 0;
+  for (; text[n] != '\0' && n + 1 < size; ++n) {
+    const char c = text[n];
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '.' || c == '_';
+    out[n] = plain ? c : '_';
+  }
+  out[n] = '\0';
+}
+
+}  // namespace
+
+void TraceFile::SetName(const char* directory, const char* host, uint32_t pid, int64_t start_ns,
+                        int32_t rank, uint64_t random, uint64_t max_bytes) {
+  char host_part[64], rank_part[24] = "";
+  CopyNamePart(host, host_part, sizeof host_part);
+  if (rank >= 0) std::snprintf(rank_part, sizeof rank_part, "-rank%d", rank);
+  std::snprintf(directory_, sizeof directory_, "%s", directory);
+  std::snprintf(path_, sizeof path_, "%s/%s-%u-%lld%s-%08x%s", directory_, host_part, pid,
+                static_cast<long long>(start_ns), rank_part, static_cast<unsigned>(random),
+                proto::kFileSuffix);
+  max_bytes_ = max_bytes;
+}
+
+bool TraceFile::Create() {
+  if (!MakeDirectories(directory_)) return errno_ = errno, false;
+  const int fd = open(path_, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_APPEND | O_NOFOLLOW, 0666);
+  if (fd < 0) return errno_ = errno, false;
+  fd_ = MoveHigh(fd);
+  return Identify(fd_, &device_, &inode_);
+}
+
+bool TraceFile::Usable() {
+  if (fd_ < 0) return Create();
+  uint64_t device, inode;
+  if (Identify(fd_, &device, &inode) && device == device_ && inode == inode_) return true;
+  // Not ours any more: never close it.
+  const int fd = open(path_, O_WRONLY | O_CLOEXEC | O_APPEND | O_NOFOLLOW);
+  if (fd < 0) return errno_ = errno, false;
+  fd_ = MoveHigh(fd);
+  if (Identify(fd_, &device, &inode) && device == device_ && inode == inode_) return true;
+  close(fd_);
+  fd_ = -1;
+  errno_ = ESTALE;
+  return false;
+}
+
+bool TraceFile::Append(const uint8_t* data, size_t size) {
+  if (failed_) return false;
+  if (size > max_bytes_ - bytes_) {
+    full_ = true;
+    return false;
+  }
+  if (!Usable()) {
+    failed_ = true;
+    return false;
+  }
+  size_t done = 0;
+  while (done < size) {
+    const ssize_t n = write(fd_, data + done, size - done);
+    if (n > 0) {
+      done += static_cast<size_t>(n);
+    } else if (n < 0 && errno == EINTR) {
+      continue;
+    } else {
+      errno_ = n < 0 ? errno : EIO;
+      failed_ = true;
+      // Cut the half frame off, so that what was written before stays a healthy file.
+      if (done != 0 && ftruncate(fd_, static_cast<off_t>(bytes_)) != 0) errno_ = errno;
+      return false;
+    }
+  }
+  bytes_ += size;
+  return true;
+}
+
+}  // namespace gpuprobe::inject

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Large matrix products back to back: the GPU is the bottleneck. Prints ms per product."""
+import sys
+import time
+
+import torch
+
+
+def main():
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    a = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
+    b = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
+    for _ in range(5):
+        a @ b
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    for _ in range(count):
+        a @ b
+    torch.cuda.synchronize()
+    print(f"ms_per_product={(time.perf_counter() - begin) * 1e3 / count:.3f}")
+
+
+if __name__ == "__main__":
+    main()
