@@ -35,6 +35,7 @@ std::vector<DeviceActivity> CollectActivity(const Timeline& timeline, const Opti
     if (count[d] == 0 && !present[d] && !asked) continue;
     slot[d] = static_cast<int32_t>(result.size());
     result.emplace_back().device = static_cast<int32_t>(d);
+    result.back().processes.assign(timeline.processes.size(), false);
     result.back().ops.reserve(count[d]);
   }
   for (size_t i = 0; i < timeline.ops.size(); ++i) {
@@ -43,10 +44,15 @@ std::vector<DeviceActivity> CollectActivity(const Timeline& timeline, const Opti
     DeviceActivity& activity = result[slot[op.device]];
     if (scope.Contains(op.process)) {
       activity.ops.push_back(static_cast<int32_t>(i));
+      if (op.process >= 0) activity.processes[op.process] = true;
       activity.busy.Add(op.start_ns, op.end_ns);
     } else {
       activity.others.Add(op.start_ns, op.end_ns, op.process);
     }
+  }
+  for (const UntimedOp& op : timeline.untimed) {
+    if (!wanted(op.device) || op.process < 0 || !scope.Contains(op.process)) continue;
+    result[slot[op.device]].processes[op.process] = true;
   }
   return result;
 }
@@ -103,7 +109,8 @@ class DeviceMeter {
     window.end_ns = std::max(window.end_ns, window.start_ns);
   }
 
-  // An operation without length counts where it stands; the window's own last one stands at its end.
+  // An operation without length counts where it stands; the window's own last one stands at its
+  // end.
   bool InWindow(const GpuOp& op, int64_t begin, int64_t end) const {
     if (begin < end) return true;
     return op.start_ns == op.end_ns && op.start_ns >= report_.window.start_ns &&
@@ -118,9 +125,11 @@ class DeviceMeter {
                        (op.name >= 0 && communication_name_[op.name])
                    ? OpClass::kCommunication
                    : OpClass::kCompute;
-      case OpKind::kGraph: return OpClass::kCompute;
+      case OpKind::kGraph:
+        return OpClass::kCompute;
       case OpKind::kCopy:
-      case OpKind::kSet: break;
+      case OpKind::kSet:
+        break;
     }
     return OpClass::kCopy;
   }
@@ -151,9 +160,15 @@ class DeviceMeter {
         report_.kernels.sum_ns += end - begin;
         sweep_.kernels.Add(begin, end);
         break;
-      case OpKind::kCopy: move(report_.copies, sweep_.copies); break;
-      case OpKind::kSet: move(report_.sets, sweep_.sets); break;
-      case OpKind::kGraph: move(report_.graphs, sweep_.graphs); break;
+      case OpKind::kCopy:
+        move(report_.copies, sweep_.copies);
+        break;
+      case OpKind::kSet:
+        move(report_.sets, sweep_.sets);
+        break;
+      case OpKind::kGraph:
+        move(report_.graphs, sweep_.graphs);
+        break;
     }
   }
 
@@ -167,8 +182,8 @@ class DeviceMeter {
     report_.largest_skew_ns = std::max(report_.largest_skew_ns, skew);
   }
 
-  // Of the operations that start together at ops[position], the one that ended the gap: the first whose
-  // submission began; one of known submission rather than one of unknown.
+  // Of the operations that start together at ops[position], the one that ended the gap: the first
+  // whose submission began; one of known submission rather than one of unknown.
   int32_t FirstSubmitted(size_t position) const {
     const auto& ops = activity_.ops;
     const int64_t start = timeline_.ops[ops[position]].start_ns;
