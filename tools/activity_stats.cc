@@ -154,11 +154,12 @@ ActivityTable CopyTable(const Timeline& timeline, const Analysis& analysis, cons
   std::map<std::string, Group> groups;
   std::vector<Group*> by_shape(timeline.copy_shapes.size() + 1, nullptr);
   Group* sets = nullptr;
+  KernelNames names(timeline.names);
   for (const GpuOp& op : timeline.ops) {
     if (op.kind != OpKind::kCopy && op.kind != OpKind::kSet) continue;
     if (!filter.Wants(op)) continue;
     Group*& group = op.kind == OpKind::kSet ? sets : by_shape[static_cast<size_t>(op.shape + 1)];
-    if (group == nullptr) group = &groups[OpLabel(timeline, op, kReportWidth)];
+    if (group == nullptr) group = &groups[OpLabel(timeline, op, kReportWidth, &names)];
     group->durations.push_back(op.end_ns - op.start_ns);
     group->bytes += op.bytes;
   }

@@ -170,7 +170,7 @@ std::string HelpText() {
                   "  --help, --version\n"
                   "\n"
                   "exit code: 0 complete; 1 unusable input or wrong usage; 3 partial: damaged, lost or unclosed\n"
-                  "input, the report is printed and says what is missing\n");
+                  "input, the report is printed and says what is missing. A trace without a record is complete.\n");
   return out;
 }
 

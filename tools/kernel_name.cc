@@ -199,4 +199,19 @@ std::string ShortKernelName(std::string_view demangled, size_t width) {
   return MiddleEllipsis(ToPrintable(shown), width);
 }
 
+const std::string& KernelNames::Full(int32_t name) {
+  Entry& entry = cache_[static_cast<size_t>(name)];
+  if (!entry.known) entry.full = Demangle(mangled_[static_cast<size_t>(name)]);
+  entry.known = true;
+  return entry.full;
+}
+
+const std::string& KernelNames::Short(int32_t name, size_t width) {
+  const std::string& full = Full(name);
+  Entry& entry = cache_[static_cast<size_t>(name)];
+  if (entry.width != width) entry.shortened = ShortKernelName(full, width);
+  entry.width = width;
+  return entry.shortened;
+}
+
 }  // namespace gpuprobe::tools

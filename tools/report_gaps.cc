@@ -40,9 +40,9 @@ const GpuOp* OpAt(const ReportInput& input, int32_t op) {
   return op < 0 ? nullptr : &input.run.timeline.ops[static_cast<size_t>(op)];
 }
 
-std::string Neighbour(const ReportInput& input, int32_t op, size_t width) {
+std::string Neighbour(const ReportInput& input, int32_t op, size_t width, KernelNames* names) {
   const GpuOp* found = OpAt(input, op);
-  return found == nullptr ? "(edge)" : OpLabel(input.run.timeline, *found, width);
+  return found == nullptr ? "(edge)" : OpLabel(input.run.timeline, *found, width, names);
 }
 
 // The cause that takes most of the gap; "+" where others take part.
@@ -54,7 +54,8 @@ const GapPart* MainPart(const DeviceReport& device, const Gap& gap) {
   return main;
 }
 
-void WriteNeighbour(const char* key, const ReportInput& input, int32_t op, JsonWriter* json) {
+void WriteNeighbour(const char* key, const ReportInput& input, int32_t op, KernelNames* names,
+                    JsonWriter* json) {
   json->Key(key);
   const GpuOp* found = OpAt(input, op);
   if (found == nullptr) {
@@ -64,8 +65,7 @@ void WriteNeighbour(const char* key, const ReportInput& input, int32_t op, JsonW
   const Timeline& timeline = input.run.timeline;
   json->BeginObject().Field("kind", OpKindKey(found->kind));
   const bool named = found->kind == OpKind::kKernel && found->name >= 0;
-  json->Field("name", named ? Demangle(timeline.names[static_cast<size_t>(found->name)])
-                            : OpLabel(timeline, *found, kReportWidth));
+  json->Field("name", named ? names->Full(found->name) : OpLabel(timeline, *found, kReportWidth, names));
   json->Field("pid", timeline.processes[static_cast<size_t>(found->process)].pid);
   json->Key("stream");
   found->stream < 0 ? json->Null() : json->Value(timeline.streams[static_cast<size_t>(found->stream)].stream);
@@ -94,6 +94,7 @@ std::string GapsText(const ReportInput& input) {
   table.columns = {{"GPU"}, {"begin"}, {"idle"}, {"because", Align::kLeft}, {"before", Align::kLeft},
                    {"after", Align::kLeft}, {"where", Align::kLeft, true}};
   const size_t shown = RowLimit(input, listed.size(), kDefaultRows);
+  KernelNames names(input.run.timeline.names);
   const int64_t origin = Origin(input.analysis);
   for (size_t i = 0; i < shown; ++i) {
     const Listed& row = listed[i];
@@ -102,8 +103,8 @@ std::string GapsText(const ReportInput& input) {
     table.rows.push_back({absl::StrCat(row.device->device), RelativeTime(row.gap->begin_ns, origin),
                           FormatDuration(row.duration()),
                           main == nullptr ? "" : absl::StrCat(CauseLabel(main->cause), others ? " +" : ""),
-                          Neighbour(input, row.gap->previous_op, kNeighbourWidth),
-                          Neighbour(input, row.gap->next_op, kNeighbourWidth),
+                          Neighbour(input, row.gap->previous_op, kNeighbourWidth, &names),
+                          Neighbour(input, row.gap->next_op, kNeighbourWidth, &names),
                           main == nullptr ? "" : WhereOf(input.analysis, *main)});
   }
   absl::StrAppend(&out, "\n", RenderTable(table, 0, kWideReportWidth), MoreLine(shown, listed.size(), 0),
@@ -133,13 +134,14 @@ std::string GapsJson(const ReportInput& input) {
   json.Key("gaps").BeginArray();
   const std::vector<Listed> listed = known ? ListGaps(input) : std::vector<Listed>();
   const size_t shown = RowLimit(input, listed.size(), 0);
+  KernelNames names(input.run.timeline.names);
   for (size_t i = 0; i < shown; ++i) {
     const Listed& row = listed[i];
     json.BeginObject().Field("device", row.device->device);
     json.Field("begin_ns", row.gap->begin_ns).Field("end_ns", row.gap->end_ns);
     json.Field("duration_ns", row.duration());
-    WriteNeighbour("previous", input, row.gap->previous_op, &json);
-    WriteNeighbour("next", input, row.gap->next_op, &json);
+    WriteNeighbour("previous", input, row.gap->previous_op, &names, &json);
+    WriteNeighbour("next", input, row.gap->next_op, &names, &json);
     json.Key("parts").BeginArray();
     for (const GapPart& part : row.device->PartsOf(*row.gap)) {
       json.BeginObject().Field("cause", CauseKey(part.cause)).Field("where", WhereOf(input.analysis, part));
@@ -162,13 +164,14 @@ std::string GapsCsv(const ReportInput& input) {
   if (CheckKernelRecords(input).unavailable) return RenderCsv(table);
   const std::vector<Listed> listed = ListGaps(input);
   const size_t shown = RowLimit(input, listed.size(), 0);
+  KernelNames names(input.run.timeline.names);
   for (size_t i = 0; i < shown; ++i) {
     const Listed& row = listed[i];
     for (const GapPart& part : row.device->PartsOf(*row.gap)) {
       table.rows.push_back({absl::StrCat(row.device->device), absl::StrCat(row.gap->begin_ns),
                             absl::StrCat(row.gap->end_ns), absl::StrCat(row.duration()),
-                            Neighbour(input, row.gap->previous_op, kReportWidth),
-                            Neighbour(input, row.gap->next_op, kReportWidth), CauseKey(part.cause),
+                            Neighbour(input, row.gap->previous_op, kReportWidth, &names),
+                            Neighbour(input, row.gap->next_op, kReportWidth, &names), CauseKey(part.cause),
                             absl::StrCat(part.begin_ns), absl::StrCat(part.end_ns),
                             absl::StrCat(part.end_ns - part.begin_ns), WhereOf(input.analysis, part)});
     }

@@ -13,7 +13,6 @@
 #include "absl/strings/str_join.h"
 #include "tools/format_text.h"
 #include "tools/format_units.h"
-#include "tools/kernel_name.h"
 #include "tools/loss_causes.h"
 
 namespace gpuprobe::tools {
@@ -295,11 +294,10 @@ std::string CopyOperation(const CopyShape& shape) {
   return operation;
 }
 
-std::string OpLabel(const Timeline& timeline, const GpuOp& op, size_t width) {
+std::string OpLabel(const Timeline& timeline, const GpuOp& op, size_t width, KernelNames* names) {
   switch (op.kind) {
     case OpKind::kKernel:
-      if (op.name < 0) return "kernel without a name";
-      return ShortKernelName(Demangle(timeline.names[static_cast<size_t>(op.name)]), width);
+      return op.name < 0 ? "kernel without a name" : names->Short(op.name, width);
     case OpKind::kCopy:
       if (op.shape < 0) return CopyDirection(0);
       return CopyOperation(timeline.copy_shapes[static_cast<size_t>(op.shape)]);

@@ -10,6 +10,7 @@
 
 #include "tools/format_json.h"
 #include "tools/format_table.h"
+#include "tools/kernel_name.h"
 #include "tools/report.h"
 
 namespace gpuprobe::tools {
@@ -55,7 +56,7 @@ std::string WhereOf(const Analysis& analysis, const GapPart& part);
 // "kernel", "copy", "set", "graph"; what a person calls the operation: the short kernel name,
 // "Host-to-Device pageable", "memset", "CUDA graph 7".
 const char* OpKindKey(OpKind kind);
-std::string OpLabel(const Timeline& timeline, const GpuOp& op, size_t width);
+std::string OpLabel(const Timeline& timeline, const GpuOp& op, size_t width, KernelNames* names);
 // "Host-to-Device pageable", "Peer-to-Peer", ...
 std::string CopyOperation(const CopyShape& shape);
 
