@@ -51,6 +51,7 @@ std::string VerdictBlock(const ReportInput& input, const KernelRecordsCheck& che
     absl::StrAppend(&bound, bound.empty() ? "" : "; ", verdict.runner_up);
   }
   AppendLabelled(kLabelWidth, "bound", bound, &out);
+  AppendLabelled(kLabelWidth, "steady", verdict.left_out, &out);
   return out;
 }
 
@@ -254,6 +255,11 @@ void WriteVerdict(const ReportInput& input, const KernelRecordsCheck& check, Jso
     json->Field("evidence", verdict.evidence).Field("action", verdict.action);
     json->Field("upper_bound_speedup", verdict.upper_bound_speedup);
     json->Field("runner_up", verdict.runner_up);
+    if (verdict.steady) {
+      json->Key("steady_ns").BeginObject();
+      json->Field("start", verdict.steady->start_ns).Field("end", verdict.steady->end_ns);
+      json->EndObject();
+    }
   }
   json->EndObject();
 }
