@@ -19,12 +19,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "proto/format.h"
 #include "proto/gpuprobe.pb.h"
 
 namespace gpuprobe::proto {
-
-// The writer makes batches of at most 65,536 records by default.
-inline constexpr size_t kMaxBatchRecords = 1u << 20;
 
 enum class RecordTiming : uint32_t {  // KernelBatch.timing and its like
   kValid = 0,

@@ -21,6 +21,8 @@ inline constexpr size_t kMaxFrameBytes = 16u << 20;
 // No frame may hold more packets and dictionary entries together (libprotobuf needs some 100 bytes
 // for a message that takes 2 bytes in the file).
 inline constexpr size_t kMaxFrameMessages = 1u << 18;
+// Nor may a batch have more records; the writer's default is 65,536.
+inline constexpr size_t kMaxBatchRecords = 1u << 20;
 inline constexpr size_t kMaxNameBytes = 64u << 10;  // longer names are cut
 // Low bits of a time that stand in a bytes column of their own (gpuprobe.proto, "Split times").
 inline constexpr uint32_t kTimeShift = 8;

@@ -31,20 +31,21 @@ namespace gpuprobe::proto {
 // A stretch of the file that could not be used.
 struct Damage {
   enum class Kind {
-    kTornTail,  // the last frame is incomplete, or zeros up to the end: the writer was killed, or
-                // is
-                //   still writing, or the machine went down
-    kCorrupt,   // checksum, decompression or protobuf error
-    kMissing,   // a hole in the sequence numbers that no damaged bytes account for; bytes = 0
+    // The last frame is incomplete, or zeros up to the end: the writer was killed, or is still
+    // writing, or the machine went down.
+    kTornTail,
+    kCorrupt,      // checksum, decompression or protobuf error
+    kMissing,      // a hole in the sequence numbers that no damaged bytes account for; bytes = 0
     kForeignData,  // bytes that are no zstd frame
-    kNoEnd,  // healthy, but not closed: killed, or still running; bytes = 0. One for each file_id;
-             //   not where a torn tail says so already
+    // Healthy, but not closed: killed, or still running; bytes = 0. One for each file_id, but not
+    // where a torn tail says so already.
+    kNoEnd,
   };
   Kind kind;
   uint64_t offset;  // in the file
   uint64_t bytes;
-  int64_t begin_ns,
-      end_ns;       // trace time between the neighbouring good frames; 0: open on that side
+  // Trace time between the neighbouring good frames; 0: open on that side.
+  int64_t begin_ns, end_ns;
   uint64_t frames;  // the hole in the sequence numbers at this place; 0: none, or not known
   std::string detail;
 };

@@ -4,6 +4,7 @@
 
 #include <new>
 
+#include "proto/format.h"
 #include "proto/utf8.h"
 #include "proto/writer_state.h"
 
@@ -60,8 +61,8 @@ void TraceWriter::State::ConvertHostTimes(int64_t* start_ns, int64_t* end_ns) {
 }
 
 bool TraceWriter::Init(const WriterOptions& options, const WriterHooks& hooks, void* memory) {
-  if (memory == nullptr || hooks.write_frame == nullptr || options.max_frame_records == 0)
-    return false;
+  if (memory == nullptr || hooks.write_frame == nullptr) return false;
+  if (options.max_frame_records == 0 || options.max_frame_records > kMaxBatchRecords) return false;
   Arena arena(memory, options.memory_bytes);
   void* place = arena.Take<State>(1);
   if (place == nullptr) return false;
