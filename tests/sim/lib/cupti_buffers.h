@@ -73,7 +73,8 @@ class Buffers {
 void Deliver(std::vector<ActivityBuffer> buffers, bool from_flush);
 // Delivers what at_exit faults have held back. `handler`: "early" or "late" registered.
 void DeliverHeld(const char* handler);
-// Starts the faults that act on their own (scribbling into buffers that the client has lent us).
+// Starts the faults that act on their own (scribbling into buffers that the client has lent us, delivery at
+// exit). Called at every record.
 void StartFaultThreads();
 
 }  // namespace gpuprobe::sim

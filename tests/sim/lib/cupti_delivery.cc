@@ -8,8 +8,10 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -193,6 +195,7 @@ void HandOverAll(const std::vector<ActivityBuffer>& buffers) {
 
 std::mutex* g_held_mu = new std::mutex;
 std::vector<ActivityBuffer>* g_held = new std::vector<ActivityBuffer>;  // guarded by g_held_mu
+std::atomic<bool> g_exit_delivery{false};
 
 void SleepMs(int64_t ms) {
   timespec ts{static_cast<time_t>(ms / 1000), static_cast<long>(ms % 1000 * 1'000'000)};
@@ -218,7 +221,12 @@ void Scribble() {
 }  // namespace
 
 void StartFaultThreads() {
+  static const bool at_exit = Faults::Get().Find("buffers", "at_exit") != nullptr;
   static const bool scribble = Faults::Get().Find("buffers", "scribble") != nullptr;
+  if (at_exit) {
+    static const int registered = atexit([] { DeliverHeld("late"); });
+    (void)registered;
+  }
   if (!scribble) return;
   static std::atomic<bool> started{false};
   if (!started.exchange(true)) Scribble();
@@ -227,11 +235,9 @@ void StartFaultThreads() {
 void Deliver(std::vector<ActivityBuffer> buffers, bool from_flush) {
   if (buffers.empty()) return;
   const Faults& faults = Faults::Get();
-  if (faults.Find("buffers", "at_exit") != nullptr) {
+  if (faults.Find("buffers", "at_exit") != nullptr && !g_exit_delivery) {
     std::lock_guard<std::mutex> lock(*g_held_mu);
     for (const ActivityBuffer& buffer : buffers) g_held->push_back(buffer);
-    static const bool registered = atexit([] { DeliverHeld("late"); }) == 0;
-    (void)registered;
     return;
   }
   if (const Fault* late = faults.Find("buffers", "late")) {
@@ -249,18 +255,22 @@ void Deliver(std::vector<ActivityBuffer> buffers, bool from_flush) {
   HandOverAll(buffers);
 }
 
-// buffers:at_exit[:early|late]. "late": from a handler registered after the client's, which runs first.
+// buffers:at_exit[:early|late]: CUPTI returns nothing until the process exits, then everything by itself.
+// "late" (the default): from a handler registered after the client's, which therefore runs before it;
+// "early": from one registered when libcuda was loaded, which runs after it.
 void DeliverHeld(const char* handler) {
   const Fault* fault = Faults::Get().Find("buffers", "at_exit");
   if (fault == nullptr) return;
   const std::string wanted = fault->args.empty() ? "late" : fault->args[0];
   if (wanted != handler) return;
+  g_exit_delivery = true;
   std::vector<ActivityBuffer> buffers;
   {
     std::lock_guard<std::mutex> lock(*g_held_mu);
     buffers.swap(*g_held);
   }
   HandOverAll(buffers);
+  Buffers::Get().Flush(true);
 }
 
 }  // namespace gpuprobe::sim

@@ -179,9 +179,9 @@ void CallSubscriber(ApiCall* call, CUpti_ApiCallbackSite site) {
   const auto callback = state.subscriber_callback.load(std::memory_order_acquire);  // with cuptiSubscribe
   const CUpti_CallbackDomain domain = CallbackDomain(call->domain);
   if (callback == nullptr || !state.callback_enabled[domain][call->cbid % kMaxCbid]) return;
-  static std::atomic<int64_t> calls{0};
-  const int64_t n = calls.fetch_add(1, std::memory_order_relaxed) + 1;
+  static std::atomic<int64_t> calls[2] = {};  // enters, exits
   const bool enter = site == CUPTI_API_ENTER;
+  const int64_t n = calls[enter ? 0 : 1].fetch_add(1, std::memory_order_relaxed) + 1;
   const Fault* skipped = Faults::Get().Find("callbacks", enter ? "exit_first" : "enter_only");
   if (skipped != nullptr && n % skipped->Arg(0, 1) == 0) return;
   CUpti_CallbackData data{};
