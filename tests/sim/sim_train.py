@@ -30,7 +30,7 @@ from gpusim import Gpu  # noqa: E402
 GEMM = "_Z21ampere_sgemm_128x64_nPKfS0_Pfiii"
 ELEMENTWISE = "_ZN2at6native29vectorized_elementwise_kernelILi4EEEviT0_T1_"
 ADAM = "_ZN2at6native25multi_tensor_apply_kernelEPv"
-BATCH_BYTES = 4 << 20
+BATCH_BYTES = 256 << 10
 
 
 class Planted:
