@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// The last stage of a buffer inside CUPTI: unfinished work gets end = 0, times are converted to a client's
-// timestamp function, planted faults are applied, and the client gets its buffer back (in time, or late,
-// or from another thread, or at exit).
+// The last stage of a buffer inside CUPTI: unfinished work gets end = 0, times are converted to a
+// client's timestamp function, planted faults are applied, and the client gets its buffer back (in
+// time, or late, or from another thread, or at exit).
 #include <cupti.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -38,7 +38,8 @@ bool IsKernel(uint32_t kind) {
   return kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL || kind == CUPTI_ACTIVITY_KIND_KERNEL;
 }
 
-// From the simulation's clock to the client's, through the pair taken at registration and one taken now.
+// From the simulation's clock to the client's, through the pair taken at registration and one taken
+// now.
 class ForeignClock {
  public:
   ForeignClock() {
@@ -58,7 +59,8 @@ class ForeignClock {
   }
   bool active() const { return active_; }
   int64_t Convert(int64_t t) const {
-    return static_cast<int64_t>(client_) + static_cast<int64_t>(static_cast<double>(t - sim_) * rate_);
+    return static_cast<int64_t>(client_) +
+           static_cast<int64_t>(static_cast<double>(t - sim_) * rate_);
   }
 
  private:
@@ -95,8 +97,8 @@ void SpoilTimes(uint8_t* record, const TimeFields& times) {
   if (const Fault* f = faults.Find("records", "early")) shift(-f->Arg(0, 0));
 }
 
-// Name strings that a fault puts under the records of one buffer; unmapped again after the callback for
-// "unmapped", else kept for the life of the process.
+// Name strings that a fault puts under the records of one buffer; unmapped again after the callback
+// for "unmapped", else kept for the life of the process.
 const char* SpoiltName(std::vector<std::pair<void*, size_t>>* to_unmap) {
   const Faults& faults = Faults::Get();
   if (faults.Find("names", "null")) return nullptr;
@@ -106,7 +108,8 @@ const char* SpoiltName(std::vector<std::pair<void*, size_t>>* to_unmap) {
     static const std::string* name = new std::string(64 * 1024, 'k');
     return name->c_str();
   }
-  void* page = mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* page =
+      mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   strcpy(static_cast<char*>(page), "name_in_an_unloaded_module");
   to_unmap->emplace_back(page, kPageBytes);
   return static_cast<const char*>(page);
@@ -149,9 +152,10 @@ void Finish(ActivityBuffer& buffer, const ForeignClock& clock,
 }
 
 void CallComplete(uint8_t* data, size_t size, size_t valid) {
-  // The callback registered now, whoever handed the buffer out: a later registration by another client
-  // gets the earlier one's buffers (measured with torch.profiler beside a first client).
-  const auto complete = CuptiState::Get().complete.load(std::memory_order_acquire);  // with its registration
+  // The callback registered now, whoever handed the buffer out: a later registration by another
+  // client gets the earlier one's buffers (measured with torch.profiler beside a first client).
+  const auto complete =
+      CuptiState::Get().complete.load(std::memory_order_acquire);  // with its registration
   if (complete == nullptr) return;
   GlobalLock global(false);
   CallbackSection section(CallbackKind::kBuffer, "the buffer-completed callback");
@@ -202,8 +206,8 @@ void SleepMs(int64_t ms) {
   nanosleep(&ts, nullptr);
 }
 
-// Keeps two of the client's buffers for good and goes on writing into them, as CUPTI may until it has
-// returned them.
+// Keeps two of the client's buffers for good and goes on writing into them, as CUPTI may until it
+// has returned them.
 void Scribble() {
   std::vector<ActivityBuffer> kept;
   for (int i = 0; i < 2; ++i) {
@@ -255,9 +259,9 @@ void Deliver(std::vector<ActivityBuffer> buffers, bool from_flush) {
   HandOverAll(buffers);
 }
 
-// buffers:at_exit[:early|late]: CUPTI returns nothing until the process exits, then everything by itself.
-// "late" (the default): from a handler registered after the client's, which therefore runs before it;
-// "early": from one registered when libcuda was loaded, which runs after it.
+// buffers:at_exit[:early|late]: CUPTI returns nothing until the process exits, then everything by
+// itself. "late" (the default): from a handler registered after the client's, which therefore runs
+// before it; "early": from one registered when libcuda was loaded, which runs after it.
 void DeliverHeld(const char* handler) {
   const Fault* fault = Faults::Get().Find("buffers", "at_exit");
   if (fault == nullptr) return;

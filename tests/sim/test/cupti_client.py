@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright the gpuprobe authors.
-"""A CUPTI client in a few lines of ctypes, for scenarios that need to misbehave or to look closely."""
+"""A CUPTI client in a few lines of ctypes, for scenarios that need to misbehave or to look
+closely."""
+
 import ctypes
 import threading
 from ctypes import POINTER, byref, c_size_t, c_uint32, c_uint64, c_uint8, c_void_p
@@ -15,14 +17,19 @@ FORCED = 1
 
 
 class Client:
-    """Keeps every completed buffer's bytes in `completed`, with the completing thread's identifier."""
+    """Keeps every completed buffer's bytes in `completed`, with the completing thread's
+    identifier."""
 
     def __init__(self, size=1 << 16, limit=None, version=130001):
         self.cupti = ctypes.CDLL("libcupti.so.13")
         self.size, self.limit, self.version = size, limit, version
         self.completed, self.requests, self.request_threads = [], 0, []
         self.on_completed = lambda: None
-        self._buffers, self.requested_fn, self.completed_fn = {}, REQUESTED(self._request), COMPLETED(self._complete)
+        self._buffers, self.requested_fn, self.completed_fn = (
+            {},
+            REQUESTED(self._request),
+            COMPLETED(self._complete),
+        )
         self.max_records = 0
         self.reuse_same_buffer = False
         self.dirty = False
@@ -60,9 +67,15 @@ class Client:
         self._buffers[ctypes.addressof(memory)] = memory
 
     def _complete(self, _context, _stream, buffer, size, valid):
-        self.completed.append({"own": buffer in self._buffers, "size": size, "valid": valid,
-                               "thread": threading.get_native_id(),
-                               "data": ctypes.string_at(buffer, min(valid, size))})
+        self.completed.append(
+            {
+                "own": buffer in self._buffers,
+                "size": size,
+                "valid": valid,
+                "thread": threading.get_native_id(),
+                "data": ctypes.string_at(buffer, min(valid, size)),
+            }
+        )
         self.on_completed()
 
     def flush(self, forced=False):
@@ -91,11 +104,14 @@ class Client:
         return found
 
     def walk(self, data):
-        """Kinds of the records as CUPTI's own iterator finds them, and the code that ended the walk."""
+        """Kinds of the records as CUPTI's own iterator finds them, and the code that ended the
+        walk."""
         memory = ctypes.create_string_buffer(data, len(data) + 8)
         record, kinds = c_void_p(), []
         while True:
-            code = self.code("cuptiActivityGetNextRecord", memory, c_size_t(len(data)), byref(record))
+            code = self.code(
+                "cuptiActivityGetNextRecord", memory, c_size_t(len(data)), byref(record)
+            )
             if code != 0:
                 return kinds, code
             kinds.append(c_uint32.from_address(record.value).value)

@@ -72,13 +72,15 @@ TEST_F(DeviceModelTest, DestroyedStreamsStillCountForTheContext) {
 
 TEST_F(DeviceModelTest, DevicesDoNotShareEngines) {
   Context* other = model_.CreateContext(model_.device(1), true);
-  const Interval a = model_.Submit(model_.CreateStream(context_, false, 0), Engine::kHtoD, false, 0, 1000);
-  const Interval b = model_.Submit(model_.CreateStream(other, false, 0), Engine::kHtoD, false, 0, 1000);
+  const Interval a =
+      model_.Submit(model_.CreateStream(context_, false, 0), Engine::kHtoD, false, 0, 1000);
+  const Interval b =
+      model_.Submit(model_.CreateStream(other, false, 0), Engine::kHtoD, false, 0, 1000);
   EXPECT_EQ(a.start_ns, b.start_ns);
 }
 
-// Against the definition, on random work: an engine never does two things at once, a stream keeps its
-// order, nothing starts before it may, and no copy waits while its engine has a hole that fits.
+// Against the definition, on random work: an engine never does two things at once, a stream keeps
+// its order, nothing starts before it may, and no copy waits while its engine has a hole that fits.
 TEST_F(DeviceModelTest, RandomWorkObeysEveryRule) {
   std::mt19937 random(20240229);
   std::vector<Stream*> streams;

@@ -4,6 +4,7 @@
 
 The virtual clock makes every time exact, so these tests compare nanoseconds.
 """
+
 import json
 import unittest
 
@@ -85,13 +86,19 @@ class StreamsTest(SimTestCase):
             self.assertEqual((op["start"] % 32, op["end"] % 32), (0, 0))
 
     def test_devices_have_their_own_streams_and_work(self):
-        run = self.scenario("""
+        run = self.scenario(
+            """
             for device in (0, 1, 2):
                 gpu.call("cudaSetDevice", device)
                 gpu.launch("k%d" % device, 1_000, gpu.stream())
             gpu.copy_peer(4096, 2, 0)
-            """, env={"GPUSIM_SET": "device_count=3"})
-        self.assertEqual([(op["device"], op["name"]) for op in run.ops("kernel")], [(0, "k0"), (1, "k1"), (2, "k2")])
+            """,
+            env={"GPUSIM_SET": "device_count=3"},
+        )
+        self.assertEqual(
+            [(op["device"], op["name"]) for op in run.ops("kernel")],
+            [(0, "k0"), (1, "k1"), (2, "k2")],
+        )
         self.assertEqual(len({op["stream"] for op in run.ops("kernel")}), 3)
         peer = run.ops("peer_copy")[0]
         self.assertEqual((peer["src_device"], peer["dst_device"], peer["copy_kind"]), (0, 2, 10))
@@ -187,22 +194,31 @@ class CopiesTest(SimTestCase):
 
 class HostTest(SimTestCase):
     def test_the_virtual_clock_moves_only_by_costs_advances_and_syncs(self):
-        run = self.scenario("""
+        run = self.scenario(
+            """
             times = [gpu.now(), gpu.now()]
             gpu.host(12_345); times.append(gpu.now())
             gpu.launch("k", 1_000_000); times.append(gpu.now())
             gpu.sync(); times.append(gpu.now())
             out([b - a for a, b in zip(times, times[1:])] + [times[4] - gpu.truth()["ops"][0]["end"]])
-            """, env={"GPUSIM_COSTS": "cudaLaunchKernel=100,cuLaunchKernel=3000,cudaDeviceSynchronize=50,"
-                                      "cuCtxSynchronize=60,cuModuleLoadData=0,cuModuleGetFunction=0"})
+            """,
+            env={
+                "GPUSIM_COSTS": "cudaLaunchKernel=100,cuLaunchKernel=3000,cudaDeviceSynchronize=50,"
+                "cuCtxSynchronize=60,cuModuleLoadData=0,cuModuleGetFunction=0"
+            },
+        )
         still, advance, launch, sync, after_end = run.result
         self.assertEqual((still, advance, launch, after_end), (0, 12_345, 3100, 0))
         self.assertEqual(sync, LATENCY + 1_000_000)
 
     def test_two_processes_can_share_a_time_base(self):
         epoch = "1700000000000000000"
-        starts = [self.scenario("gpu.launch('k', 5)", env={"GPUSIM_EPOCH_NS": epoch}).ops("kernel")[0]["start"]
-                  for _ in range(2)]
+        starts = [
+            self.scenario("gpu.launch('k', 5)", env={"GPUSIM_EPOCH_NS": epoch}).ops("kernel")[0][
+                "start"
+            ]
+            for _ in range(2)
+        ]
         self.assertEqual(starts[0], starts[1])
         self.assertEqual(starts[0] // 10**15, int(epoch) // 10**15)
 
@@ -239,10 +255,16 @@ class HostTest(SimTestCase):
     def test_a_runtime_call_and_the_driver_call_below_it_share_a_correlation(self):
         run = self.scenario("gpu.launch('k', 5)")
         op = run.ops("kernel")[0]
-        calls = [(c["domain"], c["name"]) for c in run.truth["api"] if c["correlation"] == op["correlation"]]
+        calls = [
+            (c["domain"], c["name"])
+            for c in run.truth["api"]
+            if c["correlation"] == op["correlation"]
+        ]
         self.assertIn(("runtime", "cudaLaunchKernel"), calls)
         self.assertIn(("driver", "cuLaunchKernel"), calls)
-        launches = [c for c in run.truth["api"] if c["name"] in ("cudaLaunchKernel", "cuLaunchKernel")]
+        launches = [
+            c for c in run.truth["api"] if c["name"] in ("cudaLaunchKernel", "cuLaunchKernel")
+        ]
         driver, runtime = sorted(launches, key=lambda c: c["start"], reverse=True)
         self.assertLessEqual(runtime["start"], driver["start"])
         self.assertGreaterEqual(runtime["end"], driver["end"])
@@ -274,18 +296,25 @@ class HostTest(SimTestCase):
         kernels, graphs = run.ops("kernel"), run.ops("graph")
         self.assertEqual(len(graphs), 2)
         self.assertEqual([k["name"] for k in kernels], ["node0", "node1", "node2"] * 2)
-        self.assertEqual([b["start"] - a["end"] for a, b in zip(kernels[:3], kernels[1:3])], [300, 300])
-        self.assertEqual((graphs[0]["start"], graphs[0]["end"]), (kernels[0]["start"], kernels[2]["end"]))
+        self.assertEqual(
+            [b["start"] - a["end"] for a, b in zip(kernels[:3], kernels[1:3])], [300, 300]
+        )
+        self.assertEqual(
+            (graphs[0]["start"], graphs[0]["end"]), (kernels[0]["start"], kernels[2]["end"])
+        )
         self.assertEqual({k["correlation"] for k in kernels[:3]}, {graphs[0]["correlation"]})
         self.assertGreaterEqual(kernels[3]["start"], kernels[2]["end"])
 
     def test_on_the_real_clock_a_sync_lasts_until_the_work_is_done(self):
-        run = self.scenario("""
+        run = self.scenario(
+            """
             before = time.time_ns()
             gpu.launch("k", 30_000_000)
             gpu.sync()
             out([before, time.time_ns()])
-            """, clock="real")
+            """,
+            clock="real",
+        )
         op, (before, after) = run.ops("kernel")[0], run.result
         self.assertLessEqual(before, op["start"])
         self.assertLessEqual(op["end"], after)
@@ -305,7 +334,8 @@ class HostTest(SimTestCase):
         self.assertEqual(len(run.ops("kernel")), 2)
 
     def test_a_child_forked_before_cuda_starts_may_use_it(self):
-        run = self.scenario("""
+        run = self.scenario(
+            """
             from cupti_client import Client
             lazy = Gpu(lazy=True)
             child = os.fork()
@@ -314,25 +344,33 @@ class HostTest(SimTestCase):
                 gpu.launch("k", 5); gpu.sync()
                 os._exit(int(gpu.count("kernels")))
             out(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-            """, recorder=False)
+            """,
+            recorder=False,
+        )
         self.assertEqual(run.result, 1)
 
     def test_calls_before_initialisation_fail(self):
-        run = self.scenario("""
+        run = self.scenario(
+            """
             from cupti_client import Client
             gpu = Gpu(lazy=True)
             out([gpu.try_call("cuCtxSynchronize"), gpu.try_call("cuInit", 0), gpu.try_call("cuCtxSynchronize")])
-            """, recorder=False)
+            """,
+            recorder=False,
+        )
         self.assertEqual(run.result, [3, 0, 201])
 
     def test_memory_runs_out_and_comes_back(self):
-        run = self.scenario("""
+        run = self.scenario(
+            """
             p = gpu.alloc(600)
             first = gpu.try_call("cudaMalloc", ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(600))
             gpu.free(p)
             q = gpu.alloc(600)
             out([first, gpu.cudart.cudaGetLastError(), gpu.cudart.cudaGetLastError()])
-            """, env={"GPUSIM_SET": "device_memory_bytes=1000"})
+            """,
+            env={"GPUSIM_SET": "device_memory_bytes=1000"},
+        )
         self.assertEqual(run.result, [2, 2, 0])
 
 
@@ -347,16 +385,22 @@ class InjectionDoorTest(SimTestCase):
         self.assertEqual(run.result, 1)
 
     def test_a_library_that_cannot_be_opened_is_passed_over(self):
-        run = self.scenario("out(gpu.count('kernels'))", recorder=False,
-                            env={"CUDA_INJECTION64_PATH": "/nowhere/libtool.so"})
+        run = self.scenario(
+            "out(gpu.count('kernels'))",
+            recorder=False,
+            env={"CUDA_INJECTION64_PATH": "/nowhere/libtool.so"},
+        )
         self.assertEqual((run.result, run.stderr), (0, ""))
 
     def test_without_a_device_nothing_is_opened(self):
-        run = self.scenario("""
+        run = self.scenario(
+            """
             from cupti_client import Client
             gpu = Gpu(lazy=True)
             out([gpu.try_call("cuInit", 0), gpu.count("cuptiActivityEnable")])
-            """, env={"GPUSIM_SET": "device_count=0"})
+            """,
+            env={"GPUSIM_SET": "device_count=0"},
+        )
         self.assertEqual(run.result, [100, 0])
 
 

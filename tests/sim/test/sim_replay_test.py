@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright the gpuprobe authors.
 """A recording comes back as it was, whatever the client's buffers look like."""
+
 import gzip
 import json
 import os
@@ -38,7 +39,9 @@ class ReplayTest(SimTestCase):
         self.assertEqual([run.names[p] for p in new_pointers], [names[p] for p in old_pointers])
         self.assertEqual(run.truth["violations"], [])
         counts = run.truth["counts"]
-        self.assertEqual((counts["records_delivered"], counts["records_dropped"]), (counts["records_emitted"], 0))
+        self.assertEqual(
+            (counts["records_delivered"], counts["records_dropped"]), (counts["records_emitted"], 0)
+        )
 
     def replay(self, path, version=130001, **env):
         return self.run_command(None, "--replay", path, env=env, version=version)
@@ -61,8 +64,10 @@ class ReplayTest(SimTestCase):
             self.assertLessEqual(max(len(b) for b in run.buffers), size)
 
     def test_recordings_of_a_real_gpu_come_back_byte_for_byte(self):
-        folder = os.path.join(os.environ.get("GPUPROBE_TEST_SHARED", os.path.join(ROOT, "..", "shared")),
-                              "cupti-recordings")
+        folder = os.path.join(
+            os.environ.get("GPUPROBE_TEST_SHARED", os.path.join(ROOT, "..", "shared")),
+            "cupti-recordings",
+        )
         if not os.path.isdir(folder):
             self.skipTest("recordings of a real GPU are not part of a clone")
         for name in ("gpt_train", "resnet_dataloader"):
@@ -72,9 +77,15 @@ class ReplayTest(SimTestCase):
     def test_an_uncompressed_recording_works_too(self):
         with tempfile.TemporaryDirectory() as folder:
             source = os.path.join(RECORDINGS, "sim_mixed")
-            with open(os.path.join(folder, "r.cuptibuf"), "wb") as file, gzip.open(source + ".cuptibuf.gz") as packed:
+            with (
+                open(os.path.join(folder, "r.cuptibuf"), "wb") as file,
+                gzip.open(source + ".cuptibuf.gz") as packed,
+            ):
                 file.write(packed.read())
-            with open(os.path.join(folder, "r.names"), "w") as file, open(source + ".names") as names:
+            with (
+                open(os.path.join(folder, "r.names"), "w") as file,
+                open(source + ".names") as names,
+            ):
                 file.write(names.read())
             path = os.path.join(folder, "r.cuptibuf")
             self.assert_replayed(path, 130001, self.replay(path))
@@ -82,21 +93,30 @@ class ReplayTest(SimTestCase):
     def test_cuptis_clock_is_the_recordings(self):
         path = os.path.join(RECORDINGS, "sim_mixed.cuptibuf.gz")
         first = min(r["start"] for r in recording.records(path) if r.get("start"))
-        run = self.scenario("""
+        run = self.scenario(
+            """
             from cupti_client import Client
             gpu, client = Gpu(), Client().start()
             a, b = client.timestamp(), client.timestamp()
             out([a, b])
-            """, "--replay", path, recorder=False)
+            """,
+            "--replay",
+            path,
+            recorder=False,
+        )
         a, b = run.result
         self.assertTrue(first <= a <= b < first + 60 * 10**9)
 
     def test_a_client_that_refuses_buffers_loses_counted_records(self):
         path = os.path.join(RECORDINGS, "sim_mixed.cuptibuf.gz")
-        run = self.replay(path, SIM_RECORDER_BUFFERS="1", SIM_RECORDER_BYTES="4096", GPUSIM_REPLAY_DROP="1")
+        run = self.replay(
+            path, SIM_RECORDER_BUFFERS="1", SIM_RECORDER_BYTES="4096", GPUSIM_REPLAY_DROP="1"
+        )
         counts = run.truth["counts"]
         self.assertGreater(counts["records_dropped"], 0)
-        self.assertEqual(counts["records_emitted"], counts["records_delivered"] + counts["records_dropped"])
+        self.assertEqual(
+            counts["records_emitted"], counts["records_delivered"] + counts["records_dropped"]
+        )
         self.assertEqual(counts["records_emitted"], len(recording.records(path)))
 
     def test_no_client_and_unreadable_recordings_are_told_apart(self):
@@ -114,11 +134,15 @@ class ExpectedTest(unittest.TestCase):
         with open(os.path.join(RECORDINGS, "expected.json"), encoding="utf-8") as file:
             files = json.load(file)["files"]
         for name, facts in files.items():
-            self.assertEqual(recording.expected(os.path.join(RECORDINGS, name), facts["cupti_version"]), facts)
+            self.assertEqual(
+                recording.expected(os.path.join(RECORDINGS, name), facts["cupti_version"]), facts
+            )
 
     def test_the_reader_agrees_with_the_values_given_for_recordings_of_a_real_gpu(self):
-        folder = os.path.join(os.environ.get("GPUPROBE_TEST_SHARED", os.path.join(ROOT, "..", "shared")),
-                              "cupti-recordings")
+        folder = os.path.join(
+            os.environ.get("GPUPROBE_TEST_SHARED", os.path.join(ROOT, "..", "shared")),
+            "cupti-recordings",
+        )
         if not os.path.isdir(folder):
             self.skipTest("recordings of a real GPU are not part of a clone")
         with open(os.path.join(folder, "expected.json"), encoding="utf-8") as file:
