@@ -7,8 +7,7 @@ in one.
     python3 recording.py dump FILE.cuptibuf[.gz] [--version 130001]        one line a record
 
 The offsets are written down here a second time on purpose: this file shares nothing with the C++
-that it
-is used to check.
+that it is used to check.
 """
 
 import argparse
