@@ -229,8 +229,10 @@ bool TraceWriter::State::WriteFrame(const EndInfo* end) {
   } else {
     stats->records_lost += records;
     const bool timed = staging.first_ns <= staging.last_ns;
-    Loss(LossCause::kWriteFailed, records, timed ? staging.first_ns : 0,
-         timed ? staging.last_ns : 0, errno);
+    const int error = errno;
+    // EFBIG: our own size limit, or the process's (RLIMIT_FSIZE).
+    Loss(error == EFBIG ? LossCause::kSizeCap : LossCause::kWriteFailed, records, timed ? staging.first_ns : 0,
+         timed ? staging.last_ns : 0, error);
   }
   ++sequence;  // also of a frame that is lost: the hole shows where
   BeginFrame();

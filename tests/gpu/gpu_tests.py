@@ -139,6 +139,15 @@ class Concurrency(GpuTest):
         self.assertLess(device["kernels"]["union_ns"], 0.7 * device["kernels"]["sum_ns"])
 
 
+class Dependencies(GpuTest):
+    def test_hand_overs_between_streams_are_dependency(self):
+        run = Run(self, [build_cuda("streams")])
+        device = run.report()["devices"][0]
+        self.assertEqual(run.fields()["kernels"], device["kernels"]["count"])
+        causes = {c["cause"]: c for c in device["idle_causes"]}
+        self.assertGreaterEqual(causes.get("dependency", {"count": 0})["count"], 95, causes)
+
+
 class Graphs(GpuTest):
     def test_graph_level(self):
         run = Run(self, [build_cuda("graph")])
