@@ -22,7 +22,8 @@ const LossWords& WordsForLoss(uint32_t cause) {
       {"discarded", "activity data discarded for want of a buffer", "bytes", true},
       {"foreign_buffer", "buffers taken by another CUPTI client", "records", true},
   };
-  static constexpr LossWords kUnknown = {"other", "a cause that this version does not know", "records", true};
+  static constexpr LossWords kUnknown = {"other", "a cause that this version does not know",
+                                         "records", true};
   return cause < std::size(kWords) ? kWords[cause] : kUnknown;
 }
 
