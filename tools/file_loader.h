@@ -98,6 +98,8 @@ class FileLoader {
   void CloseFile(const proto::TraceReader& reader);
   void AddDamage(const proto::TraceReader& reader);
 
+  // Whether a record's times can be true; takes its duration off the budget.
+  bool Believable(int64_t start_ns, int64_t end_ns);
   int32_t InternName(const std::string& name);
   int32_t InternSymbol(const std::string& name, const ::gpuprobe::ApiSymbol& symbol);
   int32_t DeviceOf(uint32_t ordinal, FileState* file);
@@ -118,6 +120,7 @@ class FileLoader {
   std::map<std::vector<uint32_t>, int32_t> shapes_, copy_shapes_;
   absl::flat_hash_map<uint64_t, std::string> path_of_id_;  // file_id -> the file that had it first
   std::map<std::string, std::string> skipped_copies_;      // copy -> original
+  int64_t duration_budget_ns_ = int64_t{1} << 62;
   uint64_t impossible_records_ = 0, empty_files_ = 0;
 };
 

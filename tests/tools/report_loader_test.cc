@@ -270,6 +270,21 @@ TEST_F(LoaderTest, AKernelInAnotherClockDomainIsFlaggedNotUsed) {
   EXPECT_THAT(run.notices[0], HasSubstr("1 GPU record"));
 }
 
+TEST_F(LoaderTest, DurationsThatWouldOverflowInSumsAreNotUsed) {
+  TraceMaker trace;
+  for (uint32_t i = 0; i < 5; ++i) {
+    trace.Kernel("k", 100, int64_t{1} << 61, i);
+    trace.Call("cudaLaunchKernel", MadeClass::kLaunch, 100, int64_t{1} << 61, 100 + i);
+  }
+  const LoadedRun run = LoadOne(&trace);
+  int64_t sum = 0;
+  for (const GpuOp& op : run.timeline.ops) {
+    ASSERT_FALSE(__builtin_add_overflow(sum, op.end_ns - op.start_ns, &sum));
+  }
+  EXPECT_EQ(run.timeline.ops.size() + run.timeline.untimed.size(), 5u);
+  EXPECT_GT(run.timeline.untimed.size(), 0u);
+}
+
 TEST_F(LoaderTest, OverheadKindsAreTheProfilersOrTheApplications) {
   TraceMaker trace;
   const std::vector<uint32_t> kinds = {1,       1 << 16, 2 << 16, 3 << 16, 4 << 16,
