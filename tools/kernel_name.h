@@ -13,20 +13,22 @@
 
 namespace gpuprobe::tools {
 
-// The C++ name behind `mangled`; the input itself where it is not a mangled name (extern "C", Triton) or
-// is too long to be worth the time (names come from the trace: the demangler's cost must be bounded).
+// The C++ name behind `mangled`; the input itself where it is not a mangled name (extern "C",
+// Triton) or is too long to be worth the time (names come from the trace: the demangler's cost must
+// be bounded).
 std::string Demangle(std::string_view mangled);
 
-// For tables: without return type, parameters and clone suffix, with common namespaces cut short. Until it
-// fits into `width`: namespaces inside template arguments go, then arguments are folded to <...> from the
-// inside out, then the last ones go, then the middle of the name.
+// For tables: without return type, parameters and clone suffix, with common namespaces cut short.
+// Until it fits into `width`: namespaces inside template arguments go, then arguments are folded to
+// <...> from the inside out, then the last ones go, then the middle of the name.
 std::string ShortKernelName(std::string_view demangled, size_t width);
 
 // The names of a timeline by index, each demangled and shortened once: reports ask for the same few
 // hundred names millions of times.
 class KernelNames {
  public:
-  explicit KernelNames(const std::vector<std::string>& mangled) : mangled_(mangled), cache_(mangled.size()) {}
+  explicit KernelNames(const std::vector<std::string>& mangled)
+      : mangled_(mangled), cache_(mangled.size()) {}
   KernelNames(const KernelNames&) = delete;
   KernelNames& operator=(const KernelNames&) = delete;
 
@@ -36,7 +38,7 @@ class KernelNames {
  private:
   struct Entry {
     std::string full, shortened;
-    size_t width = 0;          // of `shortened`; 0: not made yet
+    size_t width = 0;  // of `shortened`; 0: not made yet
     bool known = false;
   };
   const std::vector<std::string>& mangled_;

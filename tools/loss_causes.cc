@@ -23,7 +23,8 @@ const LossWords& WordsForLoss(uint32_t cause) {
       {"foreign_buffer", "buffers that another CUPTI client took over", "buffers", true},
       {"untimed", "calls or waits without usable times", "records", false},
   };
-  static constexpr LossWords kUnknown = {"other", "a cause that this version does not know", "records", true};
+  static constexpr LossWords kUnknown = {"other", "a cause that this version does not know",
+                                         "records", true};
   return cause < std::size(kWords) ? kWords[cause] : kUnknown;
 }
 

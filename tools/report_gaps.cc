@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// The gaps of at least --min-gap, longest first, each with what ran before and after and its causes.
+// The gaps of at least --min-gap, longest first, each with what ran before and after and its
+// causes.
 #include <algorithm>
 #include <utility>
 
@@ -49,7 +50,8 @@ std::string Neighbour(const ReportInput& input, int32_t op, size_t width, Kernel
 const GapPart* MainPart(const DeviceReport& device, const Gap& gap) {
   const GapPart* main = nullptr;
   for (const GapPart& part : device.PartsOf(gap)) {
-    if (main == nullptr || part.end_ns - part.begin_ns > main->end_ns - main->begin_ns) main = &part;
+    if (main == nullptr || part.end_ns - part.begin_ns > main->end_ns - main->begin_ns)
+      main = &part;
   }
   return main;
 }
@@ -65,10 +67,12 @@ void WriteNeighbour(const char* key, const ReportInput& input, int32_t op, Kerne
   const Timeline& timeline = input.run.timeline;
   json->BeginObject().Field("kind", OpKindKey(found->kind));
   const bool named = found->kind == OpKind::kKernel && found->name >= 0;
-  json->Field("name", named ? names->Full(found->name) : OpLabel(timeline, *found, kReportWidth, names));
+  json->Field("name",
+              named ? names->Full(found->name) : OpLabel(timeline, *found, kReportWidth, names));
   json->Field("pid", timeline.processes[static_cast<size_t>(found->process)].pid);
   json->Key("stream");
-  found->stream < 0 ? json->Null() : json->Value(timeline.streams[static_cast<size_t>(found->stream)].stream);
+  found->stream < 0 ? json->Null()
+                    : json->Value(timeline.streams[static_cast<size_t>(found->stream)].stream);
   json->Field("correlation", found->correlation);
   json->Field("start_ns", found->start_ns).Field("end_ns", found->end_ns).EndObject();
 }
@@ -83,16 +87,21 @@ std::string GapsText(const ReportInput& input) {
   }
   absl::StrAppend(&out, "\n");
   for (const DeviceReport& device : input.analysis.devices) {
-    absl::StrAppend(&out, "GPU ", device.device, ": ", FormatPlural(device.listed_gaps, "gap"), " of at least ",
-                    FormatDuration(input.options.min_gap_ns), ", ", FormatDuration(device.listed_gaps_ns),
-                    " of ", FormatDuration(device.idle_ns), " idle (", FormatPlural(device.gaps.size(), "gap"),
-                    " in all)\n");
+    absl::StrAppend(&out, "GPU ", device.device, ": ", FormatPlural(device.listed_gaps, "gap"),
+                    " of at least ", FormatDuration(input.options.min_gap_ns), ", ",
+                    FormatDuration(device.listed_gaps_ns), " of ", FormatDuration(device.idle_ns),
+                    " idle (", FormatPlural(device.gaps.size(), "gap"), " in all)\n");
   }
   const std::vector<Listed> listed = ListGaps(input);
   if (listed.empty()) return out;
   Table table;
-  table.columns = {{"GPU"}, {"begin"}, {"idle"}, {"because", Align::kLeft}, {"before", Align::kLeft},
-                   {"after", Align::kLeft}, {"where", Align::kLeft, true}};
+  table.columns = {{"GPU"},
+                   {"begin"},
+                   {"idle"},
+                   {"because", Align::kLeft},
+                   {"before", Align::kLeft},
+                   {"after", Align::kLeft},
+                   {"where", Align::kLeft, true}};
   const size_t shown = RowLimit(input, listed.size(), kDefaultRows);
   KernelNames names(input.run.timeline.names);
   const int64_t origin = Origin(input.analysis);
@@ -100,16 +109,18 @@ std::string GapsText(const ReportInput& input) {
     const Listed& row = listed[i];
     const GapPart* main = MainPart(*row.device, *row.gap);
     const bool others = main != nullptr && main->end_ns - main->begin_ns < row.duration();
-    table.rows.push_back({absl::StrCat(row.device->device), RelativeTime(row.gap->begin_ns, origin),
-                          FormatDuration(row.duration()),
-                          main == nullptr ? "" : absl::StrCat(CauseLabel(main->cause), others ? " +" : ""),
-                          Neighbour(input, row.gap->previous_op, kNeighbourWidth, &names),
-                          Neighbour(input, row.gap->next_op, kNeighbourWidth, &names),
-                          main == nullptr ? "" : WhereOf(input.analysis, *main)});
+    table.rows.push_back(
+        {absl::StrCat(row.device->device), RelativeTime(row.gap->begin_ns, origin),
+         FormatDuration(row.duration()),
+         main == nullptr ? "" : absl::StrCat(CauseLabel(main->cause), others ? " +" : ""),
+         Neighbour(input, row.gap->previous_op, kNeighbourWidth, &names),
+         Neighbour(input, row.gap->next_op, kNeighbourWidth, &names),
+         main == nullptr ? "" : WhereOf(input.analysis, *main)});
   }
-  absl::StrAppend(&out, "\n", RenderTable(table, 0, kWideReportWidth), MoreLine(shown, listed.size(), 0),
-                  "\nLongest first; begin: seconds into the window, as --from takes it; +: with other causes "
-                  "(--format json)\n");
+  absl::StrAppend(
+      &out, "\n", RenderTable(table, 0, kWideReportWidth), MoreLine(shown, listed.size(), 0),
+      "\nLongest first; begin: seconds into the window, as --from takes it; +: with other causes "
+      "(--format json)\n");
   return out;
 }
 
@@ -123,11 +134,15 @@ std::string GapsJson(const ReportInput& input) {
   json.Key("devices").BeginArray();
   for (const DeviceReport& device : input.analysis.devices) {
     const Device& info = input.run.timeline.devices[static_cast<size_t>(device.device)];
-    json.BeginObject().Field("device", device.device).Field("uuid", info.uuid).Field("name", info.name);
+    json.BeginObject()
+        .Field("device", device.device)
+        .Field("uuid", info.uuid)
+        .Field("name", info.name);
     WriteWindow(device.window, &json);
     json.Key("idle_ns");
     known ? json.Value(device.idle_ns) : json.Null();
-    json.Field("count", known ? device.listed_gaps : 0).Field("total_ns", known ? device.listed_gaps_ns : 0);
+    json.Field("count", known ? device.listed_gaps : 0)
+        .Field("total_ns", known ? device.listed_gaps_ns : 0);
     json.Field("all_count", known ? device.gaps.size() : 0).EndObject();
   }
   json.EndArray();
@@ -144,7 +159,9 @@ std::string GapsJson(const ReportInput& input) {
     WriteNeighbour("next", input, row.gap->next_op, &names, &json);
     json.Key("parts").BeginArray();
     for (const GapPart& part : row.device->PartsOf(*row.gap)) {
-      json.BeginObject().Field("cause", CauseKey(part.cause)).Field("where", WhereOf(input.analysis, part));
+      json.BeginObject()
+          .Field("cause", CauseKey(part.cause))
+          .Field("where", WhereOf(input.analysis, part));
       json.Field("begin_ns", part.begin_ns).Field("end_ns", part.end_ns);
       json.Field("ns", part.end_ns - part.begin_ns).EndObject();
     }
@@ -157,8 +174,8 @@ std::string GapsJson(const ReportInput& input) {
 
 std::string GapsCsv(const ReportInput& input) {
   Table table;
-  for (const char* title : {"device", "begin_ns", "end_ns", "duration_ns", "previous", "next", "cause",
-                            "part_begin_ns", "part_end_ns", "part_ns", "where"}) {
+  for (const char* title : {"device", "begin_ns", "end_ns", "duration_ns", "previous", "next",
+                            "cause", "part_begin_ns", "part_end_ns", "part_ns", "where"}) {
     table.columns.push_back({title});
   }
   if (CheckKernelRecords(input).unavailable) return RenderCsv(table);
@@ -171,9 +188,10 @@ std::string GapsCsv(const ReportInput& input) {
       table.rows.push_back({absl::StrCat(row.device->device), absl::StrCat(row.gap->begin_ns),
                             absl::StrCat(row.gap->end_ns), absl::StrCat(row.duration()),
                             Neighbour(input, row.gap->previous_op, kReportWidth, &names),
-                            Neighbour(input, row.gap->next_op, kReportWidth, &names), CauseKey(part.cause),
-                            absl::StrCat(part.begin_ns), absl::StrCat(part.end_ns),
-                            absl::StrCat(part.end_ns - part.begin_ns), WhereOf(input.analysis, part)});
+                            Neighbour(input, row.gap->next_op, kReportWidth, &names),
+                            CauseKey(part.cause), absl::StrCat(part.begin_ns),
+                            absl::StrCat(part.end_ns), absl::StrCat(part.end_ns - part.begin_ns),
+                            WhereOf(input.analysis, part)});
     }
   }
   return RenderCsv(table);
