@@ -18,7 +18,7 @@ namespace gpuprobe::tools {
 inline constexpr double kStartUpOps = 0.05;
 inline constexpr double kWindDownOps = 0.01;
 // With fewer operations the first twentieth says nothing about phases.
-inline constexpr uint64_t kEnoughOpsForPhases = 1000;
+inline constexpr uint64_t kEnoughOpsForPhases = 200;
 // Less idle time than this share of all in both ends together changes no verdict.
 inline constexpr double kWorthLeavingOut = 0.1;
 
