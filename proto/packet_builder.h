@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "proto/wire.h"
+
 namespace gpuprobe::proto {
 
 class PacketBuilder {
@@ -18,25 +20,36 @@ class PacketBuilder {
   PacketBuilder& operator=(const PacketBuilder&) = delete;
 
   // One packet: BeginPacket(field number in Packet), fields, EndPacket. Messages may nest (4 deep).
+  // A packet that does not fit, nests too deeply or is never ended is left out as a whole.
   void BeginPacket(uint32_t packet_field);
   void EndPacket();
   void BeginMessage(uint32_t field);
   void EndMessage();
   void AddUint(uint32_t field, uint64_t value);   // uint32, uint64, bool, enum; 0 is left out
   void AddInt(uint32_t field, int64_t value);     // int32, int64 (not sint); 0 is left out
-  void AddString(uint32_t field, const char* text);                // up to NUL; invalid UTF-8 becomes '?'
+  void AddString(uint32_t field, const char* text);  // up to NUL (nullptr: empty); invalid UTF-8 becomes '?'
   void AddString(uint32_t field, const char* text, size_t size);
   void AddBytes(uint32_t field, const void* data, size_t size);
-  bool overflowed() const { return overflowed_; }
+  bool overflowed() const { return packets_left_out_ != 0; }
+  uint32_t packets_left_out() const { return packets_left_out_; }
 
  private:
   friend class TraceWriter;
-  PacketBuilder(uint8_t* out, size_t capacity) : out_(out), capacity_(capacity) {}
-  uint8_t* out_;
-  size_t capacity_;
-  size_t size_ = 0;
-  bool overflowed_ = false;
-  // The implementer adds what it needs here.
+  static constexpr int kMaxDepth = 6;  // Trace.packet, Packet.data and 4 messages
+
+  PacketBuilder(uint8_t* out, size_t capacity) : out_(out, capacity) {}
+  void Open(uint32_t field, size_t expected_bytes);
+  void Close();
+  bool in_packet() const { return depth_ > 0; }
+  // Drops a packet that was begun and not ended.
+  void Abandon();
+  size_t size() const { return out_.size(); }
+
+  WireWriter out_;
+  WireWriter::Mark open_[kMaxDepth] = {};
+  int depth_ = 0;            // also counts what is nested too deeply to be written
+  bool too_deep_ = false;
+  uint32_t packets_left_out_ = 0;
 };
 
 }  // namespace gpuprobe::proto

@@ -3,7 +3,16 @@
 //
 // Reads trace files frame by frame, in constant memory, also torn, growing and damaged ones. Offline side.
 // Not thread-safe; one reader per file. The file is read with pread, never mapped, so that a file that
-// shrinks cannot kill the reader.
+// shrinks cannot kill the reader. What the file had when it was opened is what is read: to follow a growing
+// file, open it again.
+//
+// Damage. A frame that does not decompress, fails its checksum, or does not begin with a FrameHeader is
+// left out, and so is everything up to the next place where a whole good frame stands; reading goes on
+// there. The work of looking for that place is bounded by the bytes that it covers. Every lost stretch is in
+// damage(): undamaged content is never dropped silently, and damaged content never delivered.
+//
+// Several traces in one file (`cat a b`) are told apart by their file_id; holes are judged for each. A
+// frame that was delivered before (same file_id and sequence) is skipped and counted.
 #ifndef GPUPROBE_PROTO_TRACE_READER_H_
 #define GPUPROBE_PROTO_TRACE_READER_H_
 
@@ -20,17 +29,19 @@ namespace gpuprobe::proto {
 // A stretch of the file that could not be used.
 struct Damage {
   enum class Kind {
-    kTornTail,      // the last frame is incomplete: the writer was killed, or is still writing
+    kTornTail,      // the last frame is incomplete, or zeros up to the end: the writer was killed, or is
+                    //   still writing, or the machine went down
     kCorrupt,       // checksum, decompression or protobuf error
-    kMissing,       // a hole in the sequence numbers; bytes = 0
+    kMissing,       // a hole in the sequence numbers that no damaged bytes account for; bytes = 0
     kForeignData,   // bytes that are no zstd frame
-    kNoEnd,         // healthy, but not closed: killed, or still running; bytes = 0
+    kNoEnd,         // healthy, but not closed: killed, or still running; bytes = 0. One for each file_id;
+                    //   not where a torn tail says so already
   };
   Kind kind;
   uint64_t offset;  // in the file
   uint64_t bytes;
   int64_t begin_ns, end_ns;  // trace time between the neighbouring good frames; 0: open on that side
-  uint64_t frames;  // kMissing: how many
+  uint64_t frames;  // the hole in the sequence numbers at this place; 0: none, or not known
   std::string detail;
 };
 
@@ -42,13 +53,17 @@ struct Frame {
 
 struct ReaderCounts {
   uint64_t frames = 0, packets = 0, unknown_packets = 0, unknown_fields = 0, skippable_frames = 0;
+  uint64_t duplicate_frames = 0;     // skipped
+  uint64_t newer_frames = 0;         // delivered, of a format_version above kFormatVersion
+  uint64_t damage_not_listed = 0;    // damaged stretches beyond those in damage()
 };
 
 class TraceReader {
  public:
   // NotFound: no such file. InvalidArgument: exists, but is no gpuprobe trace (message names the file, the
-  // offset and what stands there). An empty file opens and has no frames. FIFOs, sockets, directories and
-  // devices are refused without blocking.
+  // offset and what stands there); also FIFOs, sockets, directories and devices, without blocking.
+  // PermissionDenied and others: as open(2) says. A file that is empty, all zeros, or whose first frame is
+  // damaged opens; a foreign file is searched for a good frame in its first 64 MiB only.
   static absl::StatusOr<std::unique_ptr<TraceReader>> Open(const std::string& path);
   virtual ~TraceReader() = default;
 
@@ -57,7 +72,7 @@ class TraceReader {
 
   virtual const std::vector<Damage>& damage() const = 0;   // complete once Next returned false
   virtual const ReaderCounts& counts() const = 0;
-  virtual bool ended() const = 0;      // an End packet was seen
+  virtual bool ended() const = 0;      // an End packet was seen for every file_id (and there is one)
   virtual const std::string& path() const = 0;
   virtual uint64_t file_bytes() const = 0;
 };

@@ -7,8 +7,9 @@
 // a closed frame is handed to the FrameSink.
 //
 // The On* functions make it a sink for cupti::BufferDecoder. Records are staged per lane and become
-// columns in CloseFrame. When staging is full an On* call closes the frame by itself (clock from the
-// clock function), so records are lost only if the sink fails.
+// columns in CloseFrame. When staging or a table of the frame (names, shapes, lanes) is full an On* call
+// closes the frame by itself (clock from the clock function), so records are lost only if the sink fails,
+// and no table can be filled up for good: ids are local to the frame.
 #ifndef GPUPROBE_PROTO_TRACE_WRITER_H_
 #define GPUPROBE_PROTO_TRACE_WRITER_H_
 
@@ -54,7 +55,8 @@ struct WriterOptions {
 struct WriterStats {
   uint64_t frames, records, bytes;     // closed and accepted by the sink
   uint64_t records_lost;               // in frames that the sink refused
-  uint64_t names_replaced;             // by the name table's cap
+  uint64_t names_replaced;             // records whose name could not be read
+  uint64_t packets_left_out;           // of add_packets, too large for the frame
 };
 
 class TraceWriter {
@@ -64,7 +66,9 @@ class TraceWriter {
   TraceWriter& operator=(const TraceWriter&) = delete;
 
   // `memory` of options.memory_bytes, zeroed, page aligned, owned by the caller, kept for ever.
-  // False if it is too small for the options.
+  // False if it is too small for the options, zstd does not know the level, or write_frame is missing.
+  // What the tables do not need (12 MiB with the defaults) is split between the uncompressed and the
+  // compressed frame.
   [[nodiscard]] bool Init(const WriterOptions& options, const WriterHooks& hooks, void* memory);
 
   void OnKernel(const KernelRecord& r);
@@ -85,14 +89,17 @@ class TraceWriter {
 
   // Loss counted since the last frame; merged by cause.
   void AddLoss(LossCause cause, uint64_t count, int64_t begin_ns, int64_t end_ns, int64_t detail);
-  // A blind period; end_ns 0 while it lasts. `who`, `reason`: copied.
+  // A blind period; end_ns 0 while it lasts: it stands in every frame until it is added again, with the
+  // same begin_ns and its end. `who`, `reason`: copied, cut at 127 bytes.
   void AddBlind(int64_t begin_ns, int64_t end_ns, const char* who, const char* reason);
 
   // True if there is anything to write: staged records, losses, blind periods.
   bool HasData() const;
-  // Writes what is staged as one frame, also if that is nothing (heartbeat). False if the sink refused.
+  // Writes what is staged as one frame, also if that is nothing (heartbeat). False if the sink refused:
+  // the records are lost and counted as kWriteFailed (detail: errno as the sink left it); losses and blind
+  // periods are kept for the next frame. The sequence number goes on, so the reader sees a hole.
   bool CloseFrame();
-  // Closes the last frame with an End packet. No On* call after it.
+  // Closes the last frame with an End packet. Calls after it do nothing.
   bool Finish(const char* reason, uint32_t buffers_outstanding);
 
   const WriterStats& stats() const { return stats_; }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Stands in for libgpuprobe.so in the launcher's tests: loaded into the one process whose environment
-// says FAKE_RECORD, it leaves an empty trace file in GPUPROBE_OUT; elsewhere it does nothing.
+// Stands in for libgpuprobe.so in the launcher's tests: loaded into the one process whose
+// environment says FAKE_RECORD, it leaves an empty trace file in GPUPROBE_OUT; elsewhere it does
+// nothing.
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -47,6 +47,8 @@ class LauncherTest(unittest.TestCase):
         os.mkdir(self.work)
         self.environment = {k: v for k, v in os.environ.items()
                             if k not in ("LD_PRELOAD", "GPUPROBE_OUT", "CUDA_INJECTION64_PATH")}
+        # For a probe-run that is itself built with AddressSanitizer.
+        self.environment["ASAN_OPTIONS"] = "verify_asan_link_order=0"
 
     def install(self, tree):
         os.makedirs(os.path.join(tree, "bin"))

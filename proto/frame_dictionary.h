@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+//
+// The dictionary of the frame being staged: gives names, launch shapes, API symbols and copy shapes their
+// frame-local ids (dense, in first-use order) and encodes each entry when it is first used.
+//
+// Nothing is kept from frame to frame, since each frame must hold what it uses anyway: a process that
+// makes up kernels without end fills frames sooner, but never a table for good, and loses no name. When
+// something does not fit, the caller closes the frame and asks again; in an empty dictionary every single
+// entry fits.
+//
+// Thread: the drain thread.
+#ifndef GPUPROBE_PROTO_FRAME_DICTIONARY_H_
+#define GPUPROBE_PROTO_FRAME_DICTIONARY_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "proto/arena.h"
+#include "proto/format.h"
+#include "proto/frame_map.h"
+#include "proto/trace_writer.h"
+#include "proto/wire.h"
+#include "ringbuf/records.h"
+
+namespace gpuprobe::proto {
+
+class FrameDictionary {
+ public:
+  static constexpr size_t kBytes = 512u << 10;  // encoded entries of one frame
+  static constexpr uint32_t kMaxNames = 8192;
+  static constexpr uint32_t kMaxShapes = 8192;
+  static constexpr uint32_t kMaxApiSymbols = 2048;
+  static constexpr uint32_t kMaxCopyShapes = 2048;
+  // Id 0xffff is never given: all ids fit 16 bits in the staged records.
+  static_assert(kMaxShapes < 0xffff && kMaxApiSymbols < 0xffff && kMaxCopyShapes < 0xffff);
+
+  void Take(Arena* arena, const WriterHooks& hooks);
+  void BeginFrame();
+  // Pointers may stand for other names from now on.
+  void BeginBuffer();
+
+  struct ShapeRef {
+    uint16_t id;
+    bool name_replaced;  // the name at the record's pointer could not be read
+  };
+  // False: no room, close the frame and ask again.
+  [[nodiscard]] bool Shape(const KernelRecord& r, ShapeRef* out);
+  [[nodiscard]] bool ApiSymbol(ApiDomain domain, uint32_t cbid, uint16_t* id);
+  [[nodiscard]] bool CopyShape(const CopyRecord& r, uint16_t* id);
+
+  // Fields of the Dictionary message, as they stand in the frame.
+  const WireWriter& encoded() const { return encoded_; }
+
+ private:
+  // What distinguishes launch shapes: the record's own bytes from `name` to `registers_per_thread`.
+  static constexpr size_t kShapeWords = 8;
+  struct ShapeEntry {
+    uint64_t words[kShapeWords];
+    uint32_t pointer_generation;  // in which the name was last read
+    uint32_t name;
+    uint16_t id;
+    uint8_t launch_type;
+    bool device_launched;
+  };
+  struct NameEntry {
+    uint64_t hash;
+    uint32_t offset, size;  // of the bytes in encoded_
+  };
+  static constexpr size_t kShapeSlots = 2 * kMaxShapes;
+  static constexpr size_t kNameSlots = 2 * kMaxNames;
+  static constexpr uint32_t kNoName = 0;
+
+  bool NameAt(const char* pointer, uint32_t* id);
+  bool InternName(const char* text, size_t size, uint32_t* id);
+  bool Placeholder(uint32_t* id);
+  bool AddShape(const KernelRecord& r, uint32_t name, uint16_t* id);
+
+  WriterHooks hooks_ = {};
+  WireWriter encoded_;
+  uint32_t pointer_generation_ = 1;
+
+  NameEntry* names_ = nullptr;       // [kMaxNames]; id - 1
+  uint32_t* name_slots_ = nullptr;   // [kNameSlots]; id, 0: empty
+  uint32_t name_count_ = 0;
+  uint32_t placeholder_ = 0;         // id of the placeholder name in this frame, 0: not used yet
+  FrameMap<kMaxNames> pointers_;     // name pointer -> id, within the frame and the buffer
+  char* scratch_ = nullptr;          // [kMaxNameBytes]
+
+  ShapeEntry* shapes_ = nullptr;     // [kMaxShapes]
+  uint32_t* shape_slots_ = nullptr;  // [kShapeSlots]; index in shapes_ + 1, 0: empty
+  uint32_t shape_entries_ = 0;
+  uint32_t shape_count_ = 0;         // ids given; more than entries if a pointer changed its name
+
+  FrameMap<kMaxApiSymbols> api_symbols_;
+  FrameMap<kMaxCopyShapes> copy_shapes_;
+};
+
+}  // namespace gpuprobe::proto
+
+#endif  // GPUPROBE_PROTO_FRAME_DICTIONARY_H_

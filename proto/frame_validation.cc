@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+#include "proto/frame_validation.h"
+
+#include <vector>
+
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
+#include "google/protobuf/unknown_field_set.h"
+#include "proto/format.h"
+
+namespace gpuprobe::proto {
+namespace {
+
+constexpr char kTracePacketTag = 1 << 3 | 2;
+constexpr char kFrameHeaderTag = kPacketFrameHeader << 3 | 2;
+// Packets whose repeated strings and messages cost far more memory than bytes: ProcessInfo's command line,
+// CaptureInfo's settings, the Dictionary.
+constexpr uint32_t kListPackets[] = {kPacketDictionary, 16, 17};
+
+// Reads one varint; false at the end or if it is too long.
+bool ReadVarint(std::string_view* data, uint64_t* value) {
+  *value = 0;
+  for (size_t i = 0; i < data->size() && i < 10; ++i) {
+    const uint64_t byte = static_cast<unsigned char>((*data)[i]);
+    *value |= (byte & 0x7f) << (7 * i);
+    if (byte < 0x80) {
+      data->remove_prefix(i + 1);
+      return true;
+    }
+  }
+  return false;
+}
+
+// Takes one field off `data`; `body` is what a length-delimited one holds.
+bool ReadField(std::string_view* data, uint64_t* tag, std::string_view* body) {
+  *body = {};
+  uint64_t value;
+  if (!ReadVarint(data, tag)) return false;
+  switch (*tag & 7) {
+    case 0:
+      return ReadVarint(data, &value);
+    case 1:
+      if (data->size() < 8) return false;
+      data->remove_prefix(8);
+      return true;
+    case 2:
+      if (!ReadVarint(data, &value) || value > data->size()) return false;
+      *body = data->substr(0, value);
+      data->remove_prefix(value);
+      return true;
+    case 5:
+      if (data->size() < 4) return false;
+      data->remove_prefix(4);
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool IsLengthDelimited(uint64_t tag) { return (tag & 7) == 2; }
+
+// Packets and list entries in a frame; SIZE_MAX if the wire format is broken at these levels.
+size_t CountMessages(std::string_view data) {
+  size_t count = 0;
+  uint64_t tag;
+  std::string_view packet, field, entry;
+  while (!data.empty()) {
+    if (!ReadField(&data, &tag, &packet)) return SIZE_MAX;
+    ++count;
+    while (!packet.empty()) {
+      if (!ReadField(&packet, &tag, &field)) return SIZE_MAX;
+      ++count;
+      bool list = false;
+      for (uint32_t number : kListPackets) list |= tag == (number << 3 | 2);
+      while (list && !field.empty()) {
+        if (!ReadField(&field, &tag, &entry)) return SIZE_MAX;
+        count += IsLengthDelimited(tag);
+      }
+    }
+  }
+  return count;
+}
+
+void CountUnknownFields(const google::protobuf::Message& message, uint64_t* fields) {
+  const google::protobuf::Reflection* reflection = message.GetReflection();
+  *fields += static_cast<uint64_t>(reflection->GetUnknownFields(message).field_count());
+  std::vector<const google::protobuf::FieldDescriptor*> present;
+  reflection->ListFields(message, &present);
+  for (const auto* field : present) {
+    if (field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) continue;
+    if (!field->is_repeated()) {
+      CountUnknownFields(reflection->GetMessage(message, field), fields);
+      continue;
+    }
+    for (int i = 0; i < reflection->FieldSize(message, field); ++i) {
+      CountUnknownFields(reflection->GetRepeatedMessage(message, field, i), fields);
+    }
+  }
+}
+
+}  // namespace
+
+bool BeginsLikeFrame(std::string_view data) {
+  if (data.empty() || data[0] != kTracePacketTag) return false;
+  data.remove_prefix(1);
+  uint64_t length;
+  if (!ReadVarint(&data, &length)) return data.size() < 10;  // cut off inside the length
+  return data.empty() || data[0] == kFrameHeaderTag;
+}
+
+const char* ParseFrame(std::string_view data, Trace* trace) {
+  if (!BeginsLikeFrame(data)) return "does not begin with a FrameHeader";
+  const size_t messages = CountMessages(data);
+  if (messages == SIZE_MAX) return "no valid protobuf";
+  if (messages > kMaxFrameMessages) return "too many packets or dictionary entries";
+  if (!trace->ParseFromArray(data.data(), static_cast<int>(data.size()))) return "no valid protobuf";
+  if (trace->packet_size() == 0 || !trace->packet(0).has_frame_header()) {
+    return "does not begin with a FrameHeader";
+  }
+  return nullptr;
+}
+
+void CountUnknown(const Trace& trace, uint64_t* packets, uint64_t* fields) {
+  for (const Packet& packet : trace.packet()) {
+    if (packet.data_case() == Packet::DATA_NOT_SET) {
+      ++*packets;
+    } else {
+      CountUnknownFields(packet, fields);
+    }
+  }
+  *fields += static_cast<uint64_t>(trace.GetReflection()->GetUnknownFields(trace).field_count());
+}
+
+}  // namespace gpuprobe::proto

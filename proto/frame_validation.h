@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+//
+// From the bytes of a frame to a Trace message that is safe to hold. Offline side.
+#ifndef GPUPROBE_PROTO_FRAME_VALIDATION_H_
+#define GPUPROBE_PROTO_FRAME_VALIDATION_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "proto/gpuprobe.pb.h"
+
+namespace gpuprobe::proto {
+
+// Whether `data` (a frame, or the beginning of one) starts with a FrameHeader packet.
+bool BeginsLikeFrame(std::string_view data);
+
+// nullptr, or why the frame is none. A frame with more than kMaxFrameMessages packets and dictionary
+// entries is refused before libprotobuf makes objects of them.
+const char* ParseFrame(std::string_view data, Trace* trace);
+
+// Adds what this version does not know: packets, and fields at any depth.
+void CountUnknown(const Trace& trace, uint64_t* packets, uint64_t* fields);
+
+}  // namespace gpuprobe::proto
+
+#endif  // GPUPROBE_PROTO_FRAME_VALIDATION_H_
