@@ -31,11 +31,16 @@ set(GPUPROBE_INJECTED_OPTIONS -fno-exceptions -fno-rtti -fno-threadsafe-statics
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   list(REMOVE_ITEM GPUPROBE_INJECTED_OPTIONS -fno-gnu-unique)
 endif()
+# Old symbol versions, so that what is built here loads on glibc 2.28. Sanitizers replace some of these
+# functions and must stay able to.
+if(NOT GPUPROBE_SANITIZE AND NOT GPUPROBE_FUZZ)
+  list(APPEND GPUPROBE_INJECTED_OPTIONS "SHELL:-include ${CMAKE_SOURCE_DIR}/cmake/glibc_compat.h")
+endif()
 
 function(gpuprobe_injected_library name)
   add_library(${name} STATIC ${ARGN})
   target_link_libraries(${name} PRIVATE gpuprobe_warnings gpuprobe_sanitize)
-  target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${GPUPROBE_INJECTED_OPTIONS}>)
+  target_compile_options(${name} PRIVATE ${GPUPROBE_INJECTED_OPTIONS})
 endfunction()
 
 function(gpuprobe_offline_library name)

@@ -221,6 +221,7 @@ void Drain::OnEvent(const SessionEvent& event) {
       const size_t who = space == nullptr ? std::strlen(event.text) : static_cast<size_t>(space - event.text);
       std::snprintf(blind_who_, sizeof blind_who_, "%.*s", static_cast<int>(who), event.text);
       std::snprintf(blind_call_, sizeof blind_call_, "cupti%.40s", space == nullptr ? "" : space + 1);
+      s_.writer_.AddBlind(blind_begin_ns_, 0, blind_who_, blind_call_);  // until OnEvent tells its end
       break;
     }
     case EventKind::kForeignClientGaveBack:
@@ -254,7 +255,6 @@ void Drain::Period(int64_t now) {
 
 void Drain::CloseFrameIfDue(int64_t now) {
   if (!s_.writer_.HasData() && s_.capture_written_ && now - last_frame_ns_ < kHeartbeatNs) return;
-  if (blind_begin_ns_ != 0) s_.writer_.AddBlind(blind_begin_ns_, 0, blind_who_, blind_call_);
   s_.writer_.CloseFrame();
   last_frame_ns_ = now;
 }

@@ -3,10 +3,10 @@
 //
 // Binds functions that moved into libc.so.6 with a new version in glibc 2.34 to their old versions, so
 // that the library, built on a new system, loads on glibc 2.28 too. A preload that needs a newer symbol
-// version than the host has is fatal for the host. Included first by every source of inject/ and cupti/
-// through a compiler option; tests/contract checks the built object.
-#ifndef GPUPROBE_INJECT_GLIBC_COMPAT_H_
-#define GPUPROBE_INJECT_GLIBC_COMPAT_H_
+// version than the host has is fatal for the host. The build includes it first in every source that goes into
+// the library (GpuprobeTargets.cmake); tests/contract checks the built object.
+#ifndef GPUPROBE_CMAKE_GLIBC_COMPAT_H_
+#define GPUPROBE_CMAKE_GLIBC_COMPAT_H_
 
 #if defined(__x86_64__) && defined(__GLIBC__) || defined(__x86_64__) && defined(__linux__)
 __asm__(".symver dlopen, dlopen@GLIBC_2.2.5");
@@ -27,4 +27,4 @@ __asm__(".symver pthread_sigmask, pthread_sigmask@GLIBC_2.2.5");
 __asm__(".symver pthread_attr_setstacksize, pthread_attr_setstacksize@GLIBC_2.2.5");
 #endif
 
-#endif  // GPUPROBE_INJECT_GLIBC_COMPAT_H_
+#endif  // GPUPROBE_CMAKE_GLIBC_COMPAT_H_
