@@ -4,6 +4,7 @@
 // The two ways in. LD_PRELOAD: the constructor runs in every process and only edits the environment, so
 // that the CUDA driver, should the process ever initialise it, opens the second door. That is
 // CUDA_INJECTION64_PATH: the driver calls InitializeInjection inside cuInit. Both lead to Session::Start.
+#include <cerrno>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
@@ -51,6 +52,7 @@ bool SameFile(const char* a, const char* b) {
 bool DefaultDirectory(char* out, size_t size) {
   char cwd[PATH_MAX];
   if (getcwd(cwd, sizeof cwd) == nullptr) return false;
+  if (cwd[1] == '\0') cwd[0] = '\0';  // the root: its slash is ours
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   const int64_t days = now.tv_sec / 86400, second = now.tv_sec % 86400;
@@ -121,9 +123,12 @@ void PrepareEnvironment() {
   if (count != 0) SetEnv(changes, count);
 }
 
+// Before main errno is 0, and some hosts print it or test it without having failed.
 __attribute__((constructor)) void OnLoad() {
+  const int host_errno = errno;
   RememberStderr();
   PrepareEnvironment();
+  errno = host_errno;
 }
 
 // Another copy of this library, loaded by LD_PRELOAD from another path, stands in front of CUPTI and must
