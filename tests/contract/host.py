@@ -130,13 +130,15 @@ class ContractTest(unittest.TestCase):
         return environment
 
     def start(self, command, probe="preload", env=None, sim=False, fault=None, folder=None, out=None, **more):
-        """The running process; its working directory is `folder`, its traces go to `out`."""
+        """The running process; its working directory is `folder`, its traces go to `out` (on the simulated
+        GPU; elsewhere the library is left to choose, in the working directory)."""
         folder = folder or self.folder()
-        out = out or self.root / "out"
-        shutil.rmtree(out, ignore_errors=True)
+        if out is None and sim:
+            out = self.root / "out"
+            shutil.rmtree(out, ignore_errors=True)
         process = subprocess.Popen([str(c) for c in command], cwd=folder,
                                    env=self.environment(probe, out, env, sim, fault), **more)
-        process.folder, process.out = folder, out
+        process.folder, process.out = folder, out or folder
         return process
 
     def run_host(self, command, probe="preload", env=None, sim=False, fault=None, folder=None, out=None,
