@@ -15,6 +15,9 @@ KERNELS, API, COPIES, SETS, SYNCS, GRAPHS = 1, 2, 3, 4, 5, 6
 DICTIONARY, FRAME_HEADER, PROCESS, CAPTURE, LOSS, BLIND, COST, END = 9, 10, 16, 17, 18, 19, 20, 21
 COUNT_FIELD = {KERNELS: 13, API: 8, COPIES: 13, SETS: 13, SYNCS: 9, GRAPHS: 13}
 
+# Packet-level Timing.
+UNFINISHED = 2
+
 # LossCause in ringbuf/records.h.
 POOL_EXHAUSTED, CUPTI_DROPPED, WRITE_FAILED, SIZE_CAP = 2, 1, 7, 8
 
@@ -136,6 +139,11 @@ class Trace:
     @property
     def kernels(self):
         return self.count(KERNELS)
+
+    @property
+    def unfinished_kernels(self):
+        """Kernels that a forced flush returned while they ran."""
+        return sum(one(batch, 13) for batch in self.packets[KERNELS] if one(batch, 12) == UNFINISHED)
 
     @property
     def records(self):

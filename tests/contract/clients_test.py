@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Other CUPTI clients in the same process, and the library twice."""
+
+import json
+import shutil
+
+import host
+
+CLIENTS = host.host("contract_clients")
+ENDINGS = host.host("contract_endings")
+LAUNCHES = 200
+
+
+class OtherClientTest(host.ContractTest):
+    def setUp(self):
+        super().setUp()
+        self.need_simulation()
+
+    def check(self, probe, pause_ms=0, env=None):
+        command = [CLIENTS, str(LAUNCHES), str(pause_ms)]
+        truth = self.folder("truth") / "truth.json"
+        without = self.run_host(command, "none", sim=True, env=env)
+        watched = self.run_host(command, probe, sim=True, env=dict(env or {}, GPUSIM_TRUTH=str(truth)))
+        self.assertIn(b"window 2: kernels %d " % LAUNCHES, without.stdout)
+        self.assertEqual(watched.seen, without.seen)
+        trace = self.only_trace(watched)
+        self.assertEqual(trace.kernels, watched.fields()["outside"])
+        self.assertEqual(trace.unfinished_kernels, 0)
+        self.assertEqual(sum(trace.losses.values()), 0, trace.losses)
+        periods = trace.blind_periods
+        self.assertEqual([who for _, _, who, _ in periods], ["libcontract_client.so"] * 3)
+        for begin, end, _, _ in periods:
+            self.assertLess(begin, end)
+        for (_, end, _, _), (begin, _, _, _) in zip(periods, periods[1:]):
+            self.assertLessEqual(end, begin)
+        self.assertEqual(json.loads(truth.read_text())["violations"], [])
+        return trace
+
+    def test_three_windows_under_preload(self):
+        trace = self.check("preload")
+        self.assertEqual(trace.door, "preload")
+
+    def test_three_windows_under_injection_alone(self):
+        trace = self.check("injection")
+        self.assertEqual(trace.door, "injection")
+
+    def test_three_windows_through_both_doors(self):
+        self.check("both")
+
+    def test_windows_that_are_longer_than_a_flush_period(self):
+        for probe in ("preload", "injection"):
+            with self.subTest(probe=probe):
+                self.check(probe, pause_ms=100, env={"GPUPROBE_FLUSH_MS": "20"})
+
+    def test_the_first_call_of_a_window_is_the_reason_that_is_recorded(self):
+        trace = self.check("preload")
+        for _, _, _, reason in trace.blind_periods:
+            self.assertRegex(reason, r"\Acupti(ActivityRegisterTimestampCallback|ActivityRegisterCallbacks|Subscribe)\Z")
+
+
+class TwoCopiesTest(host.ContractTest):
+    def setUp(self):
+        super().setUp()
+        self.need_simulation()
+
+    def test_both_doors_with_one_file_record_once(self):
+        _, watched = self.assert_cannot_tell([ENDINGS, "return_synchronized", "500"], probe="both", sim=True)
+        trace = self.only_trace(watched)
+        self.assertEqual((trace.kernels, trace.door), (500, "preload+injection"))
+
+    def test_two_copies_at_two_paths_record_once(self):
+        other = self.folder("other") / "libgpuprobe.so"
+        shutil.copy(host.LIBRARY, other)
+        result = self.run_host([ENDINGS, "return_synchronized", "500"], sim=True,
+                               env={"CUDA_INJECTION64_PATH": other})
+        self.assertEqual((result.status, result.stderr), (4, b"ends by return_synchronized\n"))
+        self.assertEqual(self.only_trace(result).kernels, 500)
+
+    def test_the_preload_twice_records_once(self):
+        other = self.folder("other") / "libgpuprobe.so"
+        shutil.copy(host.LIBRARY, other)
+        result = self.run_host([ENDINGS, "return_synchronized", "500"], sim=True,
+                               env={"LD_PRELOAD": f"{host.LIBRARY}:{other}"})
+        self.assertEqual((result.status, result.stderr), (4, b"ends by return_synchronized\n"))
+        self.assertEqual(self.only_trace(result).kernels, 500)
+
+    def test_another_tool_behind_the_injection_door_keeps_it(self):
+        # Whoever set the variable gets the door; we do not fight for it.
+        result = self.run_host([ENDINGS, "return_synchronized", "500"], sim=True,
+                               env={"CUDA_INJECTION64_PATH": str(host.HOSTS / "libcontract_other1.so")})
+        self.assertEqual((result.status, result.stderr), (4, b"ends by return_synchronized\n"))

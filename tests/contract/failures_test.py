@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CUPTI that fails, in every call and with every code: the host goes on, and the trace says what happened."""
+
+import concurrent.futures
+import itertools
+import json
+
+import host
+
+ENDINGS = host.host("contract_endings")
+COMMAND = [ENDINGS, "return_synchronized", "300"]
+STATUS = 4
+
+CODES = (1, 2, 7, 15, 35, 36, 38, 39, 999)
+INVALID, OUT_OF_MEMORY, NOT_INITIALIZED, NO_PRIVILEGES, TWO_SUBSCRIBERS = 1, 8, 15, 35, 39
+
+# Without these nothing can be recorded; the rest costs only what it names.
+VITAL = ("cuptiGetVersion", "cuptiActivityRegisterCallbacks", "cuptiActivityEnable")
+USEFUL = ("cuptiUnsubscribe", "cuptiActivitySetAttribute", "cuptiActivityGetAttribute", "cuptiActivityFlushAll",
+          "cuptiActivityGetNumDroppedRecords", "cuptiGetTimestamp", "cuptiSetThreadIdType", "cuptiGetThreadIdType",
+          "cuptiActivityEnableRuntimeApi", "cuptiActivityEnableDriverApi", "cuptiActivityEnableLatencyTimestamps",
+          "cuptiActivityDisable")
+
+
+class FailureTest(host.ContractTest):
+    def setUp(self):
+        super().setUp()
+        self.need_simulation()
+
+    def run_with(self, fault, name=None, env=None):
+        """(result, truth) of a host that works while CUPTI fails."""
+        name = name or "one"
+        truth = self.folder(f"truth-{name}") / "truth.json"
+        result = self.run_host(COMMAND, sim=True, fault=fault, folder=self.folder(f"run-{name}"),
+                               out=self.root / f"out-{name}", env=dict(env or {}, GPUSIM_TRUTH=str(truth)))
+        self.assertEqual((result.status, result.stdout), (STATUS, b"launched 300\n"), (fault, result.stderr))
+        self.assertEqual(result.stderr, b"ends by return_synchronized\n", fault)
+        return result, json.loads(truth.read_text())
+
+    def assert_off(self, fault, *words):
+        result, truth = self.run_with(fault)
+        trace = self.only_trace(result)
+        for word in words:
+            self.assertIn(word, trace.off_reason)
+        self.assertEqual((trace.kernels, trace.end_reason), (0, "off"))
+        return trace, truth
+
+    def called(self, truth):
+        return [call["name"] for call in truth["cupti_calls"]]
+
+
+class MatrixTest(FailureTest):
+    def check(self, functions):
+        cases = list(itertools.product(functions, CODES))
+        faults = [f"{function}:fail:{code}" for function, code in cases]
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            outcomes = list(pool.map(self.run_with, faults, (f"{f}-{c}" for f, c in cases)))
+        for (function, code), (result, truth) in zip(cases, outcomes):
+            with self.subTest(function=function, code=code):
+                self.assertEqual(truth["violations"], [])
+                self.assertNotIn("cuptiFinalize", self.called(truth))
+                yield function, code, self.only_trace(result), truth
+
+    def test_a_call_without_which_nothing_works_fails(self):
+        for function, code, trace, _ in self.check(VITAL):
+            self.assertIn(function, trace.off_reason)
+            self.assertEqual((trace.kernels, trace.end_reason), (0, "off"))
+
+    def test_any_other_call_fails_and_kernels_are_recorded(self):
+        for function, code, trace, _ in self.check(USEFUL):
+            self.assertEqual(trace.off_reason, "")
+            if function != "cuptiActivityFlushAll":
+                self.assertEqual(trace.kernels, 300)
+
+    def test_subscribing_fails(self):
+        for function, code, trace, truth in self.check(("cuptiSubscribe",)):
+            if code in (NO_PRIVILEGES, 38):
+                continue
+            self.assertIn(function, trace.off_reason)
+            # The other tool's buffers would be lost.
+            self.assertNotIn("cuptiActivityRegisterCallbacks", self.called(truth))
+            self.assertNotIn("cuptiActivityEnable", self.called(truth))
+
+
+class ReasonTest(FailureTest):
+    def test_another_subscriber_is_named_and_left_alone(self):
+        trace, truth = self.assert_off(f"cuptiSubscribe:fail:{TWO_SUBSCRIBERS}", "another profiler", "39")
+        self.assertEqual(self.called(truth).count("cuptiSubscribe"), 1)
+        self.assertEqual(trace.outcomes(8).get("SUBSCRIBE_PROBE"), TWO_SUBSCRIBERS)
+
+    def test_missing_privileges_name_the_remedies(self):
+        self.assert_off(f"cuptiActivityEnable:fail:{NO_PRIVILEGES}", "NVreg_RestrictProfilingToAdminUsers", "root")
+
+    def test_every_kind_can_be_refused_alone(self):
+        names = None
+        baseline = self.only_trace(self.run_with(None)[0]).outcomes()
+        self.assertEqual(set(baseline.values()), {0})
+        _, truth = self.run_with(None)
+        kinds = [call["argument"] for call in truth["cupti_calls"] if call["name"] == "cuptiActivityEnable"]
+        self.assertEqual(len(set(kinds)), len(baseline))
+        for kind in kinds:
+            with self.subTest(kind=kind):
+                result, truth = self.run_with(f"cuptiActivityEnable:fail:{INVALID}::{kind}", f"kind{kind}")
+                trace = self.only_trace(result)
+                refused = [name for name, outcome in trace.outcomes().items() if outcome != 0]
+                self.assertEqual(len(refused), 1)
+                names = (names or set()) | set(refused)
+                self.assertEqual(truth["violations"], [])
+        self.assertEqual(names, set(baseline))
+
+    def test_the_serialising_kernel_kind_is_never_enabled(self):
+        _, truth = self.run_with(None)
+        kinds = {call["argument"] for call in truth["cupti_calls"] if call["name"] == "cuptiActivityEnable"}
+        self.assertNotIn(3, kinds)
+        self.assertIn(10, kinds)
+
+    def test_success_with_a_null_subscriber_does_no_harm(self):
+        result, _ = self.run_with("cuptiSubscribe:null")
+        self.assertTrue(self.only_trace(result).is_healthy)
+
+    def test_a_cupti_that_delivers_nothing_leaves_launches_without_kernels(self):
+        # Reports see launches and no kernel, and say so; here: the launches are there to be seen.
+        result, _ = self.run_with("records:missing")
+        trace = self.only_trace(result)
+        self.assertEqual(trace.kernels, 0)
+        self.assertGreater(trace.count(host.traces.API), 0)
+
+    def test_dropped_records_are_recorded_as_such(self):
+        result, truth = self.run_with("buffers:drop")
+        trace = self.only_trace(result)
+        self.assertEqual(trace.losses[host.traces.CUPTI_DROPPED], truth["counts"]["records_dropped"])
+
+    def test_capture_that_is_switched_off_leaves_cupti_alone(self):
+        result, truth = self.run_with(None, env={"GPUPROBE_CAPTURE": "0"})
+        self.assertEqual(result.traces, [])
+        self.assertEqual(self.called(truth), [])
+
+    def test_no_libcupti_at_all(self):
+        result = self.run_host(COMMAND, sim=True, env={"GPUPROBE_CUPTI_PATH": "/nonexistent/libcupti.so"})
+        self.assertEqual(result.status, STATUS)
+
+
+class RecordTest(FailureTest):
+    """Records as no CUPTI should write them."""
+
+    def test_nothing_that_is_in_a_buffer_can_hurt(self):
+        faults = ("records:zero", "records:sentinel", "records:skew", "records:early", "records:unknown", "names:null",
+                  "names:unmapped", "names:garbage", "names:long", "names:empty", "buffers:oversize", "buffers:tail",
+                  "buffers:empty", "buffers:twice", "buffers:foreign", "buffers:scribble")
+        for fault in faults:
+            with self.subTest(fault=fault):
+                result, _ = self.run_with(fault, fault.replace(":", "-"))
+                self.assertTrue(self.only_trace(result).is_healthy)
