@@ -6,7 +6,6 @@ import shutil
 
 import host
 
-CLIENTS = host.host("contract_clients")
 ENDINGS = host.host("contract_endings")
 LAUNCHES = 200
 
@@ -16,8 +15,8 @@ class OtherClientTest(host.ContractTest):
         super().setUp()
         self.need_simulation()
 
-    def check(self, probe, pause_ms=0, env=None):
-        command = [CLIENTS, str(LAUNCHES), str(pause_ms)]
+    def check(self, probe, pause_ms=0, env=None, binding="lazy"):
+        command = [host.host(f"contract_clients_{binding}"), str(LAUNCHES), str(pause_ms)]
         truth = self.folder("truth") / "truth.json"
         without = self.run_host(command, "none", sim=True, env=env)
         watched = self.run_host(command, probe, sim=True, env=dict(env or {}, GPUSIM_TRUTH=str(truth)))
@@ -28,7 +27,7 @@ class OtherClientTest(host.ContractTest):
         self.assertEqual(trace.unfinished_kernels, 0)
         self.assertEqual(sum(trace.losses.values()), 0, trace.losses)
         periods = trace.blind_periods
-        self.assertEqual([who for _, _, who, _ in periods], ["libcontract_client.so"] * 3)
+        self.assertEqual([who for _, _, who, _ in periods], [f"libclient_{binding}.so"] * 3)
         for begin, end, _, _ in periods:
             self.assertLess(begin, end)
         for (_, end, _, _), (begin, _, _, _) in zip(periods, periods[1:]):
@@ -46,6 +45,11 @@ class OtherClientTest(host.ContractTest):
 
     def test_three_windows_through_both_doors(self):
         self.check("both")
+
+    def test_three_windows_of_a_client_whose_imports_are_sealed(self):
+        for probe in ("preload", "injection"):
+            with self.subTest(probe=probe):
+                self.check(probe, binding="now")
 
     def test_windows_that_are_longer_than_a_flush_period(self):
         for probe in ("preload", "injection"):

@@ -88,10 +88,10 @@ class BoundedEndTest(host.ContractTest):
         return result
 
     def test_every_flush_hangs(self):
-        self.check("cuptiActivityFlushAll:hang")
-
-    def test_every_flush_hangs_and_a_thread_calls_exit(self):
-        self.check("cuptiActivityFlushAll:hang", "exit_in_thread", 21)
+        for ending, status in (("return_synchronized", 4), ("exit_in_thread", 21), ("exit_in_host_function", 24)):
+            with self.subTest(ending=ending):
+                result = self.check("cuptiActivityFlushAll:hang", ending, status)
+                self.assertEqual([trace for trace in result.traces if trace.is_closed], [])
 
     def test_the_last_flush_hangs_after_good_ones(self):
         result = self.check("cuptiActivityFlushAll:hang:4", "return_synchronized", 4, {"GPUPROBE_FLUSH_MS": "20"})
