@@ -195,6 +195,8 @@ int64_t TraceClock::FromWallClock(int64_t record_ns) const {
 // ---- Another clock ----
 
 void TraceClock::ForeignClock(TimestampFn callback) {
+  // Kineto registers its callback again for every profiling window: what the pairs know stays right.
+  if (callback != nullptr && callback == callback_.load(std::memory_order_relaxed)) return;
   if (callback != nullptr) {
     const Bracketed first =
         ReadBracketed(kTries, [callback] { return static_cast<int64_t>(callback()); });

@@ -175,6 +175,8 @@ void Drain::Answer() {
 void Drain::DrainBuffers() {
   CompletedBuffer* buffer = s_.pool_.PopAllCompleted();
   if (buffer == nullptr) return;
+  // Another client's clock is followed by pairs of readings: records must lie between two of them.
+  if (s_.clock_.foreign()) s_.clock_.Update(/*read_cupti=*/false);
   DrainSink sink(&s_.writer_, &s_.thread_names_, &s_.clock_);
   while (buffer != nullptr) {
     CompletedBuffer* next = buffer->next;
@@ -217,10 +219,8 @@ void Drain::OnEvent(const SessionEvent& event) {
   switch (event.kind) {
     case EventKind::kForeignClientTook: {
       blind_begin_ns_ = event.time_ns;
-      const char* space = std::strchr(event.text, ' ');
-      const size_t who = space == nullptr ? std::strlen(event.text) : static_cast<size_t>(space - event.text);
-      std::snprintf(blind_who_, sizeof blind_who_, "%.*s", static_cast<int>(who), event.text);
-      std::snprintf(blind_call_, sizeof blind_call_, "cupti%.40s", space == nullptr ? "" : space + 1);
+      std::snprintf(blind_who_, sizeof blind_who_, "%s", event.text + 1);
+      blind_call_ = TakingCallName(static_cast<TakingCall>(event.text[0] - 'A'));
       s_.writer_.AddBlind(blind_begin_ns_, 0, blind_who_, blind_call_);  // until OnEvent tells its end
       break;
     }

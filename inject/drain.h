@@ -45,7 +45,7 @@ class Drain {
   int64_t last_frame_ns_ = 0;       // CLOCK_MONOTONIC
   int64_t blind_begin_ns_ = 0;      // trace clock; 0: not blind
   char blind_who_[SessionEvent::kTextBytes] = {};
-  char blind_call_[SessionEvent::kTextBytes] = {};
+  const char* blind_call_ = "";
 };
 
 }  // namespace gpuprobe::inject

@@ -87,7 +87,7 @@ void* Lookup(void* handle, const char* name) {
 }
 
 // A call of the other client that takes hold of the activity API.
-void BeforeTaking(const char* call, const void* caller) {
+void BeforeTaking(TakingCall call, const void* caller) {
   Session& session = TheSession();
   if (!session.Mine()) return;
   char who[64];
@@ -102,6 +102,14 @@ void AfterLetting(bool done) {
   if (!session.Mine()) return;
   session.NoteForeignCall(g_kinds.Count());
   if (done && g_kinds.Count() == 0) session.ComeBack();
+}
+
+void GiveUpBeforeFinalize(const void* caller) {
+  Session& session = TheSession();
+  if (!session.Mine()) return;
+  char who[64];
+  CallerName(caller, who, sizeof who);
+  session.GiveUpCupti(who);
 }
 
 template <typename Fn>
@@ -140,15 +148,17 @@ void* NextCuptiFunction(const char* name, const void* return_address) {
 using gpuprobe::inject::AfterLetting;
 using gpuprobe::inject::BeforeTaking;
 using gpuprobe::inject::g_kinds;
+using gpuprobe::inject::GiveUpBeforeFinalize;
 using gpuprobe::inject::kCuptiNotInitialized;
 using gpuprobe::inject::Next;
+using gpuprobe::inject::TakingCall;
 using gpuprobe::inject::TheSession;
 
 GPUPROBE_EXPORT int cuptiActivityRegisterCallbacks(void* requested, void* completed) {
   const void* caller = __builtin_return_address(0);
   const auto next = Next<int (*)(void*, void*)>("cuptiActivityRegisterCallbacks", caller);
   if (next == nullptr) return kCuptiNotInitialized;
-  BeforeTaking("ActivityRegisterCallbacks", caller);
+  BeforeTaking(TakingCall::kRegisterCallbacks, caller);
   return next(requested, completed);
 }
 
@@ -157,7 +167,7 @@ GPUPROBE_EXPORT int cuptiActivityRegisterTimestampCallback(gpuprobe::cupti::Time
   const auto next =
       Next<int (*)(gpuprobe::cupti::TimestampFn)>("cuptiActivityRegisterTimestampCallback", caller);
   if (next == nullptr) return kCuptiNotInitialized;
-  BeforeTaking("ActivityRegisterTimestampCallback", caller);
+  BeforeTaking(TakingCall::kRegisterTimestampCallback, caller);
   const int result = next(callback);
   if (result == 0) TheSession().ForeignClock(callback);
   return result;
@@ -167,7 +177,7 @@ GPUPROBE_EXPORT int cuptiActivityEnable(int kind) {
   const void* caller = __builtin_return_address(0);
   const auto next = Next<int (*)(int)>("cuptiActivityEnable", caller);
   if (next == nullptr) return kCuptiNotInitialized;
-  BeforeTaking("ActivityEnable", caller);
+  BeforeTaking(TakingCall::kEnable, caller);
   const int result = next(kind);
   if (result == 0) g_kinds.Set(kind, true);
   return result;
@@ -177,7 +187,7 @@ GPUPROBE_EXPORT int cuptiActivityEnableAndDump(int kind) {
   const void* caller = __builtin_return_address(0);
   const auto next = Next<int (*)(int)>("cuptiActivityEnableAndDump", caller);
   if (next == nullptr) return kCuptiNotInitialized;
-  BeforeTaking("ActivityEnableAndDump", caller);
+  BeforeTaking(TakingCall::kEnableAndDump, caller);
   const int result = next(kind);
   if (result == 0) g_kinds.Set(kind, true);
   return result;
@@ -187,7 +197,7 @@ GPUPROBE_EXPORT int cuptiActivityEnableContext(void* context, int kind) {
   const void* caller = __builtin_return_address(0);
   const auto next = Next<int (*)(void*, int)>("cuptiActivityEnableContext", caller);
   if (next == nullptr) return kCuptiNotInitialized;
-  BeforeTaking("ActivityEnableContext", caller);
+  BeforeTaking(TakingCall::kEnableContext, caller);
   const int result = next(context, kind);
   if (result == 0) g_kinds.Set(kind, true);
   return result;
@@ -223,7 +233,7 @@ GPUPROBE_EXPORT int cuptiFinalize() {
   const void* caller = __builtin_return_address(0);
   const auto next = Next<int (*)()>("cuptiFinalize", caller);
   if (next == nullptr) return kCuptiNotInitialized;
-  if (TheSession().Mine()) TheSession().GiveUpCupti("cuptiFinalize");
+  GiveUpBeforeFinalize(caller);
   g_kinds.Clear();
   return next();
 }

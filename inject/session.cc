@@ -44,6 +44,18 @@ void ExitHandler() { g_session.FinishAtExit(); }
 
 }  // namespace
 
+const char* TakingCallName(TakingCall call) {
+  switch (call) {
+    case TakingCall::kRegisterCallbacks: return "cuptiActivityRegisterCallbacks";
+    case TakingCall::kRegisterTimestampCallback: return "cuptiActivityRegisterTimestampCallback";
+    case TakingCall::kEnable: return "cuptiActivityEnable";
+    case TakingCall::kEnableAndDump: return "cuptiActivityEnableAndDump";
+    case TakingCall::kEnableContext: return "cuptiActivityEnableContext";
+    case TakingCall::kFinalize: return "cuptiFinalize";
+  }
+  return "";
+}
+
 Session& TheSession() { return g_session; }
 
 bool Session::Mine() const {
@@ -227,7 +239,7 @@ void Session::UnlockControl() {
   FutexWakeAll(&control_);
 }
 
-void Session::StepAside(const char* who, const char* call) {
+void Session::StepAside(const char* who, TakingCall call) {
   if (!Mine() || aside_.load(std::memory_order_acquire)) return;  // partner: the store below
   if (!LockControl()) return;
   if (!aside_.load(std::memory_order_relaxed)) {  // under the lock
@@ -235,7 +247,8 @@ void Session::StepAside(const char* who, const char* call) {
     event.time_ns = clock_.Now();
     event.kind = EventKind::kForeignClientTook;
     char text[SessionEvent::kTextBytes];
-    std::snprintf(text, sizeof text, "%.24s %s", who, call);
+    // One letter for the call, so that the name of the library has the rest of the event.
+    std::snprintf(text, sizeof text, "%c%s", 'A' + static_cast<int>(call), who);
     event.SetText(text);
     events_.Push(event);
     source_.Pause();
@@ -274,7 +287,7 @@ void Session::ComeBack() {
 }
 
 void Session::GiveUpCupti(const char* who) {
-  StepAside(who, "Finalize");
+  StepAside(who, TakingCall::kFinalize);
   poisoned_.store(true, std::memory_order_relaxed);  // see ComeBack
 }
 

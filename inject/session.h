@@ -36,6 +36,12 @@ namespace gpuprobe::inject {
 // How long the end of the host may be delayed, all together (DESIGN section 2).
 inline constexpr int64_t kFinalFlushLimitNs = 2'000'000'000;
 
+// The calls by which another CUPTI client makes us step aside.
+enum class TakingCall : uint8_t {
+  kRegisterCallbacks, kRegisterTimestampCallback, kEnable, kEnableAndDump, kEnableContext, kFinalize,
+};
+const char* TakingCallName(TakingCall call);
+
 enum class Phase : uint32_t {
   kIdle,       // CUDA was not initialised: nothing of ours exists
   kStarting,
@@ -55,7 +61,7 @@ class Session {
 
   // Another CUPTI client is about to take the activity API: hand it over clean. `who`, `call`: for the
   // trace. Returns when everything that CUPTI held for us has been decoded (bounded).
-  void StepAside(const char* who, const char* call);
+  void StepAside(const char* who, TakingCall call);
   // It is done: take the activity API again.
   void ComeBack();
   // cuptiFinalize was called by somebody: CUPTI cannot be used again in this process.

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+#include "tools/analysis.h"
+
+#include "tools/attribution.h"
+#include "tools/device_activity.h"
+#include "tools/host_view.h"
+#include "tools/places.h"
+#include "tools/stream_order.h"
+#include "tools/unseen.h"
+#include "tools/verdict.h"
+#include "tools/waits.h"
+
+namespace gpuprobe::tools {
+namespace {
+
+struct CauseWords { const char* key; const char* label; };
+
+// In the order of Cause; the keys are those of the JSON reports.
+constexpr CauseWords kCauseWords[kCauseCount] = {
+    {"synchronisation", "synchronisation"},
+    {"blocking_api", "blocking API"},
+    {"launch_bound", "launch-bound"},
+    {"pageable_copy", "pageable copy"},
+    {"dependency", "dependency"},
+    {"launch_latency", "launch latency"},
+    {"profiler", "profiler"},
+    {"other_process", "other process"},
+    {"start", "start"},
+    {"end", "end"},
+    {"host", "host"},
+    {"unknown", "unknown"},
+};
+
+std::string Differs(const char* what, int64_t is, int64_t should_be) {
+  return std::string(what) + " add up to " + std::to_string(is) + " ns instead of " +
+         std::to_string(should_be) + " ns";
+}
+
+std::string CheckGap(const DeviceReport& report, const Gap& gap) {
+  int64_t at = gap.begin_ns;
+  for (const GapPart& part : report.PartsOf(gap)) {
+    if (part.begin_ns != at || part.end_ns <= part.begin_ns) {
+      return "the parts of the gap at " + std::to_string(gap.begin_ns) + " ns leave a hole or overlap";
+    }
+    at = part.end_ns;
+  }
+  if (at != gap.end_ns) return Differs("the parts of a gap", at - gap.begin_ns, gap.length_ns());
+  return "";
+}
+
+}  // namespace
+
+const char* CauseKey(Cause c) { return kCauseWords[static_cast<size_t>(c)].key; }
+const char* CauseLabel(Cause c) { return kCauseWords[static_cast<size_t>(c)].label; }
+
+std::string CheckSums(const DeviceReport& report) {
+  int64_t gaps_ns = 0;
+  for (const Gap& gap : report.gaps) {
+    if (std::string problem = CheckGap(report, gap); !problem.empty()) return problem;
+    gaps_ns += gap.length_ns();
+  }
+  if (gaps_ns != report.idle_ns) return Differs("gaps", gaps_ns, report.idle_ns);
+  int64_t causes_ns = 0;
+  for (const CauseTotal& cause : report.causes) {
+    int64_t sites_ns = 0;
+    for (const SiteTotal& site : cause.sites) sites_ns += site.total_ns;
+    if (sites_ns != cause.total_ns) return Differs("the sites of a cause", sites_ns, cause.total_ns);
+    causes_ns += cause.total_ns;
+  }
+  if (causes_ns != report.idle_ns) return Differs("causes", causes_ns, report.idle_ns);
+  const int64_t window_ns = report.busy_ns + report.idle_ns;
+  if (window_ns != report.window.span()) {
+    return Differs("busy and idle time", window_ns, report.window.span());
+  }
+  const int64_t breakdown_ns =
+      report.compute_ns + report.communication_ns + report.copy_ns + report.idle_ns;
+  if (breakdown_ns != report.window.span()) {
+    return Differs("compute, communication, copy and idle time", breakdown_ns, report.window.span());
+  }
+  return "";
+}
+
+Analysis Analyse(const Timeline& timeline, const Options& options) {
+  Analysis analysis;
+  const Scope scope(timeline, options);
+  const std::vector<DeviceActivity> activities = CollectActivity(timeline, options, scope);
+  const HostView host(timeline);
+  const StreamOrder order(timeline);
+  const StreamWaits stream_waits(timeline, host, order);
+  Places places(timeline);
+  for (const DeviceActivity& activity : activities) {
+    DeviceReport& report = analysis.devices.emplace_back(
+        MeasureDevice(timeline, options, scope, activity));
+    const Lane unseen = UnseenTimes(timeline, scope, activity, order, places);
+    AttributeGaps({timeline, host, stream_waits, activity, unseen}, places, &report);
+    if (analysis.internal_error.empty()) analysis.internal_error = CheckSums(report);
+  }
+  analysis.waits = MeasureWaits(timeline, options, scope, host, activities, analysis.devices, places);
+  analysis.blind_ns = BlindNs(timeline, scope, activities, analysis.devices);
+  analysis.verdict = Judge(timeline, analysis);
+  analysis.places = places.TakeTexts();
+  return analysis;
+}
+
+}  // namespace gpuprobe::tools

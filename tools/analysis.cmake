@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+# Timeline in, figures out: pure, no dependency but the standard library.
+gpuprobe_offline_library(gpuprobe_analysis
+  ${CMAKE_CURRENT_LIST_DIR}/analysis.cc
+  ${CMAKE_CURRENT_LIST_DIR}/attribution.cc
+  ${CMAKE_CURRENT_LIST_DIR}/cause_totals.cc
+  ${CMAKE_CURRENT_LIST_DIR}/device_activity.cc
+  ${CMAKE_CURRENT_LIST_DIR}/host_view.cc
+  ${CMAKE_CURRENT_LIST_DIR}/interval_set.cc
+  ${CMAKE_CURRENT_LIST_DIR}/kernel_class.cc
+  ${CMAKE_CURRENT_LIST_DIR}/places.cc
+  ${CMAKE_CURRENT_LIST_DIR}/stream_order.cc
+  ${CMAKE_CURRENT_LIST_DIR}/unseen.cc
+  ${CMAKE_CURRENT_LIST_DIR}/verdict.cc
+  ${CMAKE_CURRENT_LIST_DIR}/waits.cc)

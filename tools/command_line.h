@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+//
+// probe-report [subcommand] [options] PATH...
+// A parser of its own: absl::flags knows no subcommands, and its built-in flags would become part of this
+// tool's interface. Options may stand anywhere, as "--name value" or "--name=value"; "--" ends them.
+#ifndef GPUPROBE_TOOLS_COMMAND_LINE_H_
+#define GPUPROBE_TOOLS_COMMAND_LINE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tools/report.h"
+
+namespace gpuprobe::tools {
+
+// A point in time as the user gives it: "1.5s" after the window's start, or "@1764499530000000000" on the
+// trace clock.
+struct TimePoint {
+  int64_t ns;
+  bool absolute;
+};
+
+struct CommandLine {
+  bool help = false, version = false;
+  ReportKind report = ReportKind::kSummary;
+  Format format = Format::kText;
+  std::optional<int32_t> device;
+  std::optional<uint32_t> pid;
+  std::optional<TimePoint> from, to;
+  std::optional<int64_t> min_gap_ns;
+  std::optional<int> top;
+  std::string output;
+  std::vector<std::string> paths;
+};
+
+// InvalidArgument, with a message for the user, for anything that is not understood. `arguments` without
+// the program's name. No PATH is an error unless help or version is asked for.
+absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments);
+
+std::string HelpText();
+
+}  // namespace gpuprobe::tools
+
+#endif  // GPUPROBE_TOOLS_COMMAND_LINE_H_

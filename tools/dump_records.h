@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+//
+// Frames -> flat records with named fields, in file order: the model behind `dump`.
+#ifndef GPUPROBE_TOOLS_DUMP_RECORDS_H_
+#define GPUPROBE_TOOLS_DUMP_RECORDS_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "proto/columns.h"
+#include "proto/trace_reader.h"
+
+namespace gpuprobe::tools {
+
+struct DumpField {
+  const char* key;
+  bool is_text;
+  int64_t number = 0;
+  std::string text;
+};
+
+struct DumpRecord {
+  const char* kind;               // "kernel", "call", "frame", ...
+  bool timed = false;
+  int64_t start_ns = 0, end_ns = 0;
+  std::string name;               // kernel (mangled), call; empty where there is none
+  std::vector<DumpField> fields;
+
+  DumpRecord& Number(const char* key, uint64_t value) { return Signed(key, static_cast<int64_t>(value)); }
+  DumpRecord& Signed(const char* key, int64_t value) {
+    fields.push_back({key, false, value, ""});
+    return *this;
+  }
+  DumpRecord& Text(const char* key, std::string value) {
+    fields.push_back({key, true, 0, std::move(value)});
+    return *this;
+  }
+  // Left out where it says nothing.
+  DumpRecord& NumberIf(const char* key, uint64_t value) { return value == 0 ? *this : Number(key, value); }
+};
+
+DumpRecord FileRecord(const proto::TraceReader& reader);
+DumpRecord DamageRecord(const proto::Damage& damage);
+
+class FrameDumper {
+ public:
+  // `sink` takes one record and says whether it wants more.
+  using Sink = std::function<bool(const DumpRecord&)>;
+  explicit FrameDumper(Sink sink) : sink_(std::move(sink)) {}
+
+  void Dump(const proto::Frame& frame);
+  static uint32_t PidOf(const proto::Frame& frame);   // 0: the frame does not say
+
+ private:
+  bool DumpPacket(const Packet& packet, const proto::Frame& frame);
+  bool DumpHeader(const proto::Frame& frame);
+  bool DumpDictionary(const Dictionary& dictionary);
+  bool DumpProcess(const ProcessInfo& info);
+  bool DumpCapture(const CaptureInfo& info);
+  bool DumpCost(const Cost& cost);
+  bool DumpKernels(const KernelBatch& batch, const FrameHeader& header);
+  bool DumpCopies(const CopyBatch& batch, const FrameHeader& header);
+  bool DumpSets(const SetBatch& batch, const FrameHeader& header);
+  bool DumpGraphs(const GraphBatch& batch, const FrameHeader& header);
+  bool DumpCalls(const ApiBatch& batch, const FrameHeader& header);
+  bool DumpSyncs(const SyncBatch& batch, const FrameHeader& header);
+  bool DumpEvents(const CudaEventBatch& batch, const FrameHeader& header);
+  bool DumpOverheads(const OverheadBatch& batch, const FrameHeader& header);
+  std::string Name(uint32_t id) const;
+
+  Sink sink_;
+  Dictionary dictionary_;         // of the frame
+};
+
+}  // namespace gpuprobe::tools
+
+#endif  // GPUPROBE_TOOLS_DUMP_RECORDS_H_

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+//
+// One trace file after the other into a Run: frames -> records with the ids of Timeline.
+#ifndef GPUPROBE_TOOLS_FILE_LOADER_H_
+#define GPUPROBE_TOOLS_FILE_LOADER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "proto/columns.h"
+#include "proto/trace_reader.h"
+#include "tools/capture_facts.h"
+#include "tools/trace_loader.h"
+
+namespace gpuprobe::tools {
+
+// Where the batches begin in Timeline::ops and ::calls (merge_runs.h).
+struct RecordRuns {
+  std::vector<size_t> ops{0}, calls{0};
+};
+
+class FileLoader {
+ public:
+  explicit FileLoader(Run* run) : run_(run) {}
+  FileLoader(const FileLoader&) = delete;
+  FileLoader& operator=(const FileLoader&) = delete;
+
+  // Appends the file's records, unsorted and unlinked, its InputFile and what is missing, and a Process and
+  // a ProcessCapture for each trace in it: one as a rule, none if it has no frame, several after `cat a b`.
+  // Fails, adding nothing, if the file is no trace.
+  absl::Status Load(const std::string& path);
+
+  // After the last file: notices that concern all of them.
+  void Finish();
+
+  const RecordRuns& runs() const { return runs_; }
+
+ private:
+  // Ids of the frame being read -> ids of the Timeline.
+  struct FrameIds {
+    std::vector<int32_t> names, shapes, shape_names, copy_shapes, symbols;
+  };
+  // Reused from batch to batch.
+  struct Columns {
+    proto::KernelColumns kernels;
+    proto::CopyColumns copies;
+    proto::SetColumns sets;
+    proto::GraphColumns graphs;
+    proto::ApiColumns api;
+    proto::SyncColumns syncs;
+    proto::CudaEventColumns events;
+    proto::OverheadColumns overheads;
+  };
+  struct Lane {
+    int32_t device, stream;
+  };
+  // What is known of one trace of the file being read.
+  struct FileState {
+    int32_t process = -1;
+    FrameIds ids;
+    std::map<uint32_t, int32_t> devices;                                  // ordinal -> Timeline::devices
+    std::map<std::tuple<int32_t, uint32_t, uint32_t>, int32_t> streams;   // device, context, stream
+    absl::flat_hash_map<uint32_t, int32_t> threads;                       // tid
+    std::map<uint32_t, uint32_t> context_device, context_null_stream;
+    std::map<int64_t, size_t> open_blinds;                                // begin -> Timeline::blinds
+    int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;                    // of everything in the file
+    int64_t previous_written_ns = 0;
+    ClockReader clock;
+  };
+
+  void LoadFrame(const proto::Frame& frame, FileState* file);
+  void LoadPacket(const Packet& packet, const FrameHeader& header, FileState* file);
+  void LoadDictionary(const Dictionary& dictionary, FileState* file);
+  void LoadProcess(const ProcessInfo& info, FileState* file);
+  void LoadLoss(const Loss& loss, const FrameHeader& header, FileState* file);
+  void LoadBlind(const BlindPeriod& blind, const FrameHeader& header, FileState* file);
+  void LoadKernels(const KernelBatch& batch, const FrameHeader& header, FileState* file);
+  void LoadCopies(const CopyBatch& batch, const FrameHeader& header, FileState* file);
+  void LoadSets(const SetBatch& batch, const FrameHeader& header, FileState* file);
+  void LoadGraphs(const GraphBatch& batch, const FrameHeader& header, FileState* file);
+  void LoadApi(const ApiBatch& batch, const FrameHeader& header, FileState* file);
+  void LoadSyncs(const SyncBatch& batch, const FrameHeader& header, FileState* file);
+  void LoadEvents(const CudaEventBatch& batch, const FrameHeader& header, FileState* file);
+  void LoadOverheads(const OverheadBatch& batch, const FrameHeader& header, FileState* file);
+  // One record of `columns` that is complete but for times and lane: timed or untimed, as it is.
+  void AddOp(const proto::GpuColumns& columns, size_t i, GpuOp op);
+  // The state of the trace that the frame belongs to, or nullptr if another file had that trace before.
+  FileState* StateOf(const FrameHeader& header, const std::string& path);
+  void CloseFile(const proto::TraceReader& reader);
+  void AddDamage(const proto::TraceReader& reader);
+
+  int32_t InternName(const std::string& name);
+  int32_t InternSymbol(const std::string& name, const ::gpuprobe::ApiSymbol& symbol);
+  int32_t DeviceOf(uint32_t ordinal, FileState* file);
+  int32_t StreamOf(int32_t device, uint32_t context, uint32_t stream, FileState* file);
+  int32_t ThreadOf(uint32_t tid, FileState* file);
+  // Stream of a record that names its context only; -1: none, or the context is not known.
+  int32_t ContextStream(uint32_t context, uint32_t stream_plus1, FileState* file);
+  Lane LaneOf(const proto::GpuColumns& columns, FileState* file);
+
+  Run* run_;
+  int32_t input_ = -1;                                    // file being read, index in Timeline::inputs
+  std::map<uint64_t, FileState> states_;                  // its traces, by file_id
+  RecordRuns runs_;
+  Columns columns_;
+  std::vector<bool> communicates_;                        // parallel to Timeline::names
+  absl::flat_hash_map<std::string, int32_t> names_, device_by_uuid_;
+  std::map<std::tuple<std::string, uint32_t, bool>, int32_t> symbols_;
+  std::map<std::vector<uint32_t>, int32_t> shapes_, copy_shapes_;
+  absl::flat_hash_map<uint64_t, std::string> path_of_id_;  // file_id -> the file that had it first
+  std::map<std::string, std::string> skipped_copies_;     // copy -> original
+  uint64_t impossible_records_ = 0, empty_files_ = 0;
+};
+
+}  // namespace gpuprobe::tools
+
+#endif  // GPUPROBE_TOOLS_FILE_LOADER_H_

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+//
+// Brings host calls and GPU work together by (process, correlation).
+#ifndef GPUPROBE_TOOLS_LINK_CALLS_H_
+#define GPUPROBE_TOOLS_LINK_CALLS_H_
+
+#include "tools/trace_loader.h"
+
+namespace gpuprobe::tools {
+
+// The timeline must be sorted. Removes driver calls beneath runtime calls, fills GpuOp::submission and
+// SyncOp::call, and moves operations whose times cannot belong to the call that submitted them (hours away:
+// a record in another clock's domain) to Timeline::untimed, with a notice.
+void LinkCalls(Run* run);
+
+}  // namespace gpuprobe::tools
+
+#endif  // GPUPROBE_TOOLS_LINK_CALLS_H_

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+//
+// probe-report: wires command line, loader, analyses and renderers together; decides the exit code.
+#include <csignal>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "tools/command_line.h"
+#include "tools/format_text.h"
+#include "tools/input_files.h"
+#include "tools/output.h"
+#include "tools/report.h"
+#include "tools/report_dump.h"
+#include "tools/report_parts.h"
+#include "tools/trace_loader.h"
+
+namespace gpuprobe::tools {
+namespace {
+
+constexpr int kExitComplete = 0, kExitUnusable = 1, kExitPartial = 3;
+
+int Fail(const std::string& message) {
+  // One line each; names in messages may hold anything.
+  std::string text;
+  for (size_t begin = 0; begin <= message.size();) {
+    const size_t end = std::min(message.find('\n', begin), message.size());
+    absl::StrAppend(&text, "probe-report: ", ToPrintable(message.substr(begin, end - begin)), "\n");
+    begin = end + 1;
+  }
+  std::fputs(text.c_str(), stderr);
+  return kExitUnusable;
+}
+
+int Print(const std::string& text) {
+  absl::StatusOr<Output> output = Output::Open("", {});
+  output->Write(text);
+  const absl::Status status = output->Close();
+  return status.ok() ? kExitComplete : Fail(std::string(status.message()));
+}
+
+// First GPU operation that the options leave: what --from and --to count from.
+int64_t WindowStart(const Timeline& timeline, const CommandLine& command) {
+  for (const GpuOp& op : timeline.ops) {  // sorted by start
+    if (command.device.has_value() && op.device != *command.device) continue;
+    if (command.pid.has_value() && timeline.processes[static_cast<size_t>(op.process)].pid != *command.pid) {
+      continue;
+    }
+    return op.start_ns;
+  }
+  return timeline.ops.empty() ? 0 : timeline.ops.front().start_ns;
+}
+
+absl::Status CheckDevice(const Timeline& timeline, const CommandLine& command) {
+  if (!command.device.has_value() || static_cast<size_t>(*command.device) < timeline.devices.size()) {
+    return absl::OkStatus();
+  }
+  std::vector<std::string> known;
+  for (size_t d = 0; d < timeline.devices.size(); ++d) {
+    known.push_back(DeviceLabel(timeline, static_cast<int32_t>(d)));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("no device ", *command.device, " in this run; it has: ",
+                   known.empty() ? "none" : absl::StrJoin(known, ", ")));
+}
+
+absl::Status CheckProcess(const Timeline& timeline, const CommandLine& command) {
+  if (!command.pid.has_value()) return absl::OkStatus();
+  std::vector<uint32_t> known;
+  for (const Process& process : timeline.processes) {
+    if (process.pid == *command.pid) return absl::OkStatus();
+    known.push_back(process.pid);
+  }
+  return absl::InvalidArgumentError(absl::StrCat("no process ", *command.pid, " in this run; it has: ",
+                                                 known.empty() ? "none" : absl::StrJoin(known, ", ")));
+}
+
+absl::StatusOr<Options> MakeOptions(const Timeline& timeline, const CommandLine& command) {
+  if (absl::Status status = CheckDevice(timeline, command); !status.ok()) return status;
+  if (absl::Status status = CheckProcess(timeline, command); !status.ok()) return status;
+  Options options;
+  options.device = command.device;
+  options.pid = command.pid;
+  if (command.min_gap_ns.has_value()) options.min_gap_ns = *command.min_gap_ns;
+  const int64_t start_ns = WindowStart(timeline, command);
+  const auto at = [start_ns](const TimePoint& point) {
+    int64_t sum = 0;
+    if (point.absolute) return point.ns;
+    return __builtin_add_overflow(start_ns, point.ns, &sum) ? INT64_MAX : sum;
+  };
+  if (command.from.has_value()) options.from_ns = at(*command.from);
+  if (command.to.has_value()) options.to_ns = at(*command.to);
+  if (options.from_ns.has_value() && options.to_ns.has_value() && *options.from_ns >= *options.to_ns) {
+    return absl::InvalidArgumentError("--from must lie before --to");
+  }
+  return options;
+}
+
+int Report(const CommandLine& command, const InputFiles& files) {
+  absl::StatusOr<Run> run = LoadRun(files);
+  if (!run.ok()) return Fail(std::string(run.status().message()));
+  const absl::StatusOr<Options> options = MakeOptions(run->timeline, command);
+  if (!options.ok()) return Fail(std::string(options.status().message()));
+  const Analysis analysis = Analyse(run->timeline, *options);
+  if (!analysis.internal_error.empty()) {
+    return Fail(absl::StrCat("internal error, no figures shown: ", analysis.internal_error));
+  }
+  absl::StatusOr<Output> output = Output::Open(command.output, files.paths);
+  if (!output.ok()) return Fail(std::string(output.status().message()));
+  const ReportInput input = {*run, analysis, *options, command.top};
+  output->Write(RenderReport(command.report, command.format, input));
+  if (const absl::Status status = output->Close(); !status.ok()) return Fail(std::string(status.message()));
+  for (const Unusable& unusable : run->unusable) Fail(unusable.message);
+  const bool complete = run->complete() && !CheckKernelRecords(input).unavailable;
+  return complete ? kExitComplete : kExitPartial;
+}
+
+int Dump(const CommandLine& command, const InputFiles& files) {
+  if (command.device.has_value() || command.from.has_value() || command.to.has_value()) {
+    return Fail("dump shows files as they are: --device, --from and --to do not apply to it");
+  }
+  absl::StatusOr<Output> output = Output::Open(command.output, files.paths);
+  if (!output.ok()) return Fail(std::string(output.status().message()));
+  const absl::StatusOr<bool> complete = WriteDump(files, {command.format, command.pid, command.top}, &*output);
+  if (!complete.ok()) return Fail(std::string(complete.status().message()));
+  if (const absl::Status status = output->Close(); !status.ok()) return Fail(std::string(status.message()));
+  return *complete ? kExitComplete : kExitPartial;
+}
+
+int Main(const std::vector<std::string>& arguments) {
+  // A reader that goes away (| head) must end in a message and an exit code of ours, not in a signal.
+  std::signal(SIGPIPE, SIG_IGN);
+  const absl::StatusOr<CommandLine> command = ParseCommandLine(arguments);
+  if (!command.ok()) {
+    return Fail(absl::StrCat(std::string(command.status().message()), "\ntry probe-report --help"));
+  }
+  if (command->help) return Print(HelpText());
+  if (command->version) return Print("probe-report " GPUPROBE_VERSION "\n");
+  const InputFiles files = FindInputFiles(command->paths);
+  return command->report == ReportKind::kDump ? Dump(*command, files) : Report(*command, files);
+}
+
+}  // namespace
+}  // namespace gpuprobe::tools
+
+int main(int argc, char** argv) {
+  return gpuprobe::tools::Main(std::vector<std::string>(argv + 1, argv + argc));
+}

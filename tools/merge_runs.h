@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+//
+// Sorts what is a concatenation of nearly ordered pieces: the batches of a trace. Each is in order as a
+// rule, and frames follow each other in time, so merging only the overlaps beats a general sort by far.
+#ifndef GPUPROBE_TOOLS_MERGE_RUNS_H_
+#define GPUPROBE_TOOLS_MERGE_RUNS_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace gpuprobe::tools {
+
+// `starts`: where each piece begins, ascending, the first 0; pieces may be empty. Stable.
+template <typename T, typename Less>
+void MergeRuns(std::vector<T>* items, std::vector<size_t> starts, Less less) {
+  const auto at = [items](size_t i) { return items->begin() + static_cast<ptrdiff_t>(i); };
+  starts.push_back(items->size());
+  for (size_t i = 0; i + 1 < starts.size(); ++i) {
+    if (!std::is_sorted(at(starts[i]), at(starts[i + 1]), less)) {
+      std::stable_sort(at(starts[i]), at(starts[i + 1]), less);
+    }
+  }
+  // Neighbours in pairs, then pairs of pairs: n log(pieces) at worst.
+  while (starts.size() > 2) {
+    std::vector<size_t> merged;
+    for (size_t i = 0; i + 1 < starts.size(); i += 2) {
+      merged.push_back(starts[i]);
+      if (i + 2 >= starts.size()) continue;
+      auto first = at(starts[i]), middle = at(starts[i + 1]), last = at(starts[i + 2]);
+      if (first == middle || middle == last || !less(*middle, *(middle - 1))) continue;
+      first = std::upper_bound(first, middle, *middle, less);
+      last = std::lower_bound(middle, last, *(middle - 1), less);
+      std::inplace_merge(first, middle, last, less);
+    }
+    merged.push_back(items->size());
+    starts = std::move(merged);
+  }
+}
+
+}  // namespace gpuprobe::tools
+
+#endif  // GPUPROBE_TOOLS_MERGE_RUNS_H_

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+//
+// Renderers: what was loaded and analysed -> text, JSON or CSV. Pure: they neither read files nor decide
+// anything; the JSON keys are a promise (schema "gpuprobe.<report>/1"), the text is for people.
+#ifndef GPUPROBE_TOOLS_REPORT_H_
+#define GPUPROBE_TOOLS_REPORT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/analysis.h"
+#include "tools/format_json.h"
+#include "tools/trace_loader.h"
+
+namespace gpuprobe::tools {
+
+enum class ReportKind { kSummary, kGaps, kWaits, kKernels, kCopies, kApi, kInfo, kDump };
+enum class Format { kText, kJson, kCsv };
+const char* ReportName(ReportKind kind);  // "summary", ...
+
+struct ReportInput {
+  const Run& run;
+  const Analysis& analysis;
+  Options options;                // the window in absolute trace time
+  std::optional<int> top;         // rows to list; nullopt: the report's default; 0: all
+};
+
+// Everything but `dump`, which is a stream (report_dump.h). Ends in a newline.
+std::string RenderReport(ReportKind kind, Format format, const ReportInput& input);
+
+// One function for each report and format.
+std::string SummaryText(const ReportInput& input);
+std::string SummaryJson(const ReportInput& input);
+std::string SummaryCsv(const ReportInput& input);
+std::string GapsText(const ReportInput& input);
+std::string GapsJson(const ReportInput& input);
+std::string GapsCsv(const ReportInput& input);
+std::string WaitsText(const ReportInput& input);
+std::string WaitsJson(const ReportInput& input);
+std::string WaitsCsv(const ReportInput& input);
+std::string KernelsText(const ReportInput& input);
+std::string KernelsJson(const ReportInput& input);
+std::string KernelsCsv(const ReportInput& input);
+std::string CopiesText(const ReportInput& input);
+std::string CopiesJson(const ReportInput& input);
+std::string CopiesCsv(const ReportInput& input);
+std::string ApiText(const ReportInput& input);
+std::string ApiJson(const ReportInput& input);
+std::string ApiCsv(const ReportInput& input);
+std::string InfoText(const ReportInput& input);
+std::string InfoJson(const ReportInput& input);
+std::string InfoCsv(const ReportInput& input);
+
+}  // namespace gpuprobe::tools
+
+#endif  // GPUPROBE_TOOLS_REPORT_H_

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+#include "tools/report_dump.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "proto/trace_reader.h"
+#include "tools/dump_records.h"
+#include "tools/format_json.h"
+#include "tools/format_table.h"
+#include "tools/format_text.h"
+
+namespace gpuprobe::tools {
+namespace {
+
+// One record to one line; the formats differ in this alone.
+class LineWriter {
+ public:
+  LineWriter(Format format, Output* output) : format_(format), output_(output), json_(&line_) {}
+
+  void Begin(const std::string& path) { path_ = path; }
+
+  void Open() {
+    if (format_ == Format::kCsv) AppendCsvRow({"file", "kind", "start_ns", "end_ns", "name", "fields"}, &line_);
+    if (format_ == Format::kJson) {
+      json_.BeginObject().Field("schema", "gpuprobe.dump/1").Key("records").BeginArray();
+    }
+    Send();
+  }
+
+  void Write(const DumpRecord& record) {
+    switch (format_) {
+      case Format::kText: Text(record); break;
+      case Format::kCsv: Csv(record); break;
+      case Format::kJson: Json(record); break;
+    }
+    Send();
+  }
+
+  void Close(bool partial, const std::vector<Unusable>& unusable) {
+    if (format_ != Format::kJson) return;
+    json_.EndArray().Field("partial", partial).Key("unusable").BeginArray();
+    for (const Unusable& item : unusable) {
+      json_.BeginObject().Field("path", item.path).Field("message", item.message).EndObject();
+    }
+    json_.EndArray().EndObject();
+    line_.push_back('\n');
+    Send();
+  }
+
+ private:
+  static std::string FieldText(const DumpField& field) {
+    return field.is_text ? absl::StrCat(field.key, "=\"", absl::Utf8SafeCEscape(ToValidUtf8(field.text)), "\"")
+                         : absl::StrCat(field.key, "=", field.number);
+  }
+  static std::string AllFields(const DumpRecord& record) {
+    return absl::StrJoin(record.fields, " ", [](std::string* out, const DumpField& field) {
+      absl::StrAppend(out, FieldText(field));
+    });
+  }
+
+  void Text(const DumpRecord& record) {
+    absl::StrAppend(&line_, record.kind);
+    if (record.timed) absl::StrAppend(&line_, " ", record.start_ns, " +", record.end_ns - record.start_ns);
+    if (!record.fields.empty()) absl::StrAppend(&line_, " ", AllFields(record));
+    if (!record.name.empty()) absl::StrAppend(&line_, " ", ToPrintable(record.name));
+    line_.push_back('\n');
+  }
+
+  void Csv(const DumpRecord& record) {
+    const std::string start = record.timed ? absl::StrCat(record.start_ns) : "";
+    const std::string end = record.timed ? absl::StrCat(record.end_ns) : "";
+    AppendCsvRow({path_, record.kind, start, end, record.name, AllFields(record)}, &line_);
+  }
+
+  void Json(const DumpRecord& record) {
+    json_.BeginObject().Field("kind", record.kind);
+    if (record.timed) json_.Field("start_ns", record.start_ns).Field("end_ns", record.end_ns);
+    if (!record.name.empty()) json_.Field("name", record.name);
+    for (const DumpField& field : record.fields) {
+      json_.Key(field.key);
+      field.is_text ? json_.Value(field.text) : json_.Value(field.number);
+    }
+    json_.EndObject();
+  }
+
+  void Send() {
+    output_->Write(line_);
+    line_.clear();
+  }
+
+  Format format_;
+  Output* output_;
+  std::string path_, line_;
+  JsonWriter json_;
+};
+
+class Dumper {
+ public:
+  Dumper(const DumpOptions& options, Output* output)
+      : options_(options), output_(output), writer_(options.format, output) {}
+
+  void Open() { writer_.Open(); }
+  void Close(bool partial, const std::vector<Unusable>& unusable) { writer_.Close(partial, unusable); }
+
+  // Whether the file was complete.
+  bool DumpFile(proto::TraceReader* reader) {
+    writer_.Begin(reader->path());
+    Write(FileRecord(*reader));
+    proto::Frame frame;
+    bool records = false;
+    FrameDumper dumper([this](const DumpRecord& record) { return Write(record); });
+    while (!full_ && reader->Next(&frame)) {
+      records |= frame.header().records() > 0;
+      if (options_.pid.has_value() && dumper.PidOf(frame) != *options_.pid) continue;
+      dumper.Dump(frame);
+    }
+    bool complete = true;
+    for (const proto::Damage& damage : reader->damage()) {
+      Write(DamageRecord(damage));
+      // A capture without a record is empty, not incomplete.
+      complete &= damage.kind == proto::Damage::Kind::kNoEnd && !records;
+    }
+    return complete;
+  }
+
+ private:
+  // False once enough was written.
+  bool Write(const DumpRecord& record) {
+    if (full_) return false;
+    writer_.Write(record);
+    ++written_;
+    const bool limited = options_.top.has_value() && *options_.top > 0;
+    full_ = (limited && written_ >= static_cast<uint64_t>(*options_.top)) || !output_->ok();
+    return !full_;
+  }
+
+  const DumpOptions& options_;
+  Output* output_;
+  LineWriter writer_;
+  uint64_t written_ = 0;
+  bool full_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<bool> WriteDump(const InputFiles& files, const DumpOptions& options, Output* output) {
+  std::vector<Unusable> unusable = files.unusable;
+  std::vector<std::unique_ptr<proto::TraceReader>> readers;
+  for (const std::string& path : files.paths) {
+    absl::StatusOr<std::unique_ptr<proto::TraceReader>> reader = proto::TraceReader::Open(path);
+    if (reader.ok()) {
+      readers.push_back(*std::move(reader));
+    } else {
+      unusable.push_back({path, std::string(reader.status().message())});
+    }
+  }
+  if (readers.empty()) {
+    return absl::InvalidArgumentError(absl::StrJoin(
+        unusable, "\n", [](std::string* out, const Unusable& item) { absl::StrAppend(out, item.message); }));
+  }
+  Dumper dumper(options, output);
+  dumper.Open();
+  bool complete = unusable.empty();
+  for (auto& reader : readers) {
+    complete &= dumper.DumpFile(reader.get());
+    reader.reset();
+  }
+  dumper.Close(!complete, unusable);
+  return complete;
+}
+
+}  // namespace gpuprobe::tools

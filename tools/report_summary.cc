@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+//
+// The first screen: verdict, one block for each GPU that proves it, the waits, and how far to trust it.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "tools/format_table.h"
+#include "tools/format_text.h"
+#include "tools/format_units.h"
+#include "tools/report_parts.h"
+
+namespace gpuprobe::tools {
+namespace {
+
+constexpr size_t kVerdictIndent = 9;
+constexpr size_t kDefaultWaits = 5;
+constexpr double kWorthNaming = 1.05;  // a bound below is no promise worth a line
+
+void AppendLabelled(const char* label, const std::string& text, std::string* out) {
+  if (text.empty()) return;
+  absl::StrAppend(out, absl::StrFormat("%-*s", static_cast<int>(kVerdictIndent), label),
+                  WrapText(ToPrintable(text), kVerdictIndent, kVerdictIndent, kReportWidth), "\n");
+}
+
+std::string KernelRecordsText(const KernelRecordsCheck& check) {
+  return absl::StrCat("Kernel records unavailable: ", FormatPlural(check.launches, "launch call"),
+                      " recorded, but not one kernel. ", check.reason,
+                      ". How busy the GPU was cannot be said.");
+}
+
+std::string VerdictBlock(const ReportInput& input, const KernelRecordsCheck& check) {
+  std::string out;
+  if (check.unavailable) {
+    AppendLabelled("VERDICT", KernelRecordsText(check), &out);
+    return out;
+  }
+  const Verdict& verdict = input.analysis.verdict;
+  AppendLabelled("VERDICT", verdict.headline, &out);
+  AppendLabelled("", verdict.evidence, &out);
+  if (!verdict.action.empty()) AppendLabelled("", absl::StrCat("do       ", verdict.action), &out);
+  std::string bound;
+  if (verdict.upper_bound_speedup >= kWorthNaming) {
+    bound = absl::StrCat("at most ", FormatFactor(verdict.upper_bound_speedup), " if that cost nothing");
+  }
+  if (!verdict.runner_up.empty()) {
+    absl::StrAppend(&bound, bound.empty() ? "" : "; ", "next is ", verdict.runner_up);
+  }
+  if (!bound.empty()) AppendLabelled("", absl::StrCat("bound    ", bound), &out);
+  return out;
+}
+
+std::string CauseTable(const DeviceReport& device) {
+  Table table;
+  table.columns = {{"idle because", Align::kLeft}, {"time"}, {"% of idle"}, {"gaps"}, {"longest"},
+                   {"where", Align::kLeft, true}};
+  for (const CauseTotal& cause : device.causes) {
+    if (cause.total_ns == 0) continue;
+    table.rows.push_back({CauseLabel(cause.cause), FormatDuration(cause.total_ns),
+                          FormatPercent(static_cast<double>(cause.total_ns),
+                                        static_cast<double>(device.idle_ns)),
+                          FormatCount(cause.count), FormatDuration(cause.longest_ns),
+                          cause.sites.empty() ? "" : cause.sites.front().where});
+  }
+  int64_t sum = 0;
+  for (const CauseTotal& cause : device.causes) sum += cause.total_ns;
+  if (table.rows.empty()) return "";
+  return absl::StrCat(RenderTable(table, 2), "  sums to ", FormatDuration(sum),
+                      sum == device.idle_ns ? ", all of the idle time"
+                                            : absl::StrCat(" of ", FormatDuration(device.idle_ns)),
+                      "\n");
+}
+
+std::string DeviceBlock(const ReportInput& input, const DeviceReport& device) {
+  const double span = static_cast<double>(device.window.span());
+  const auto percent = [span](int64_t ns) { return FormatPercent(static_cast<double>(ns), span); };
+  std::string out = absl::StrFormat(
+      "\n%-9scompute %s   communication %s   copies %s   idle %s   of %s\n",
+      absl::StrCat("GPU ", device.device), percent(device.compute_ns), percent(device.communication_ns),
+      percent(device.copy_ns), percent(device.idle_ns), FormatDuration(device.window.span()));
+  absl::StrAppend(&out, CauseTable(device));
+  if (device.untimed > 0) {
+    absl::StrAppend(&out, "  ", FormatPlural(device.untimed, "operation"),
+                    " without usable times: what they filled reads as idle\n");
+  }
+  return out;
+}
+
+std::string WaitsBlock(const ReportInput& input) {
+  const auto& waits = input.analysis.waits;
+  if (waits.empty()) return "";
+  Table table;
+  table.columns = {{"WAITS", Align::kLeft}, {"calls"}, {"blocked"}, {"GPU busy meanwhile"}, {"GPU idle after"},
+                   {"where", Align::kLeft, true}};
+  const size_t shown = RowLimit(input, waits.size(), kDefaultWaits);
+  for (size_t i = 0; i < shown; ++i) {
+    const WaitRow& wait = waits[i];
+    table.rows.push_back({wait.api, FormatCount(wait.count), FormatDuration(wait.total_ns),
+                          FormatDuration(wait.device_busy_ns), FormatDuration(wait.idle_after_ns),
+                          wait.where});
+  }
+  std::string out = absl::StrCat("\n", RenderTable(table));
+  if (shown < waits.size()) {
+    absl::StrAppend(&out, "... ", FormatCount(waits.size() - shown), " more: probe-report waits\n");
+  }
+  return out;
+}
+
+struct Trust {
+  uint64_t ops = 0, with_submission = 0;
+  int64_t idle_ns = 0, unknown_ns = 0, drain_cpu_ns = 0, captured_ns = 0;
+  bool cost_known = false;
+};
+
+Trust Gather(const ReportInput& input) {
+  Trust trust;
+  for (const DeviceReport& device : input.analysis.devices) {
+    trust.ops += device.ops;
+    trust.with_submission += device.ops_with_submission;
+    trust.idle_ns += device.idle_ns;
+    for (const CauseTotal& cause : device.causes) {
+      if (cause.cause == Cause::kUnknown) trust.unknown_ns += cause.total_ns;
+    }
+  }
+  const auto& processes = input.run.timeline.processes;
+  for (size_t p = 0; p < input.run.captures.size(); ++p) {
+    const CostFacts& cost = input.run.captures[p].cost;
+    if (!cost.known) continue;
+    trust.cost_known = true;
+    trust.drain_cpu_ns += cost.drain_cpu_ns;
+    trust.captured_ns =
+        std::max(trust.captured_ns, processes[p].capture_end_ns - processes[p].capture_begin_ns);
+  }
+  return trust;
+}
+
+std::string TrustLine(const ReportInput& input) {
+  const Trust trust = Gather(input);
+  std::string text;
+  if (trust.ops > 0) {
+    text = absl::StrCat(FormatPercent(static_cast<double>(trust.with_submission),
+                                      static_cast<double>(trust.ops)),
+                        " of launches seen; ");
+  }
+  if (trust.idle_ns > 0) {
+    absl::StrAppend(&text, FormatPercent(static_cast<double>(trust.idle_ns - trust.unknown_ns),
+                                         static_cast<double>(trust.idle_ns)),
+                    " of idle explained; ");
+  }
+  if (trust.cost_known && trust.captured_ns > 0) {
+    absl::StrAppend(&text, "own cost ",
+                    FormatPercent(static_cast<double>(trust.drain_cpu_ns),
+                                  static_cast<double>(trust.captured_ns)),
+                    " of a core; ");
+  }
+  std::vector<std::string> takers;
+  for (const Blind& blind : input.run.timeline.blinds) {
+    if (std::find(takers.begin(), takers.end(), blind.who) == takers.end()) takers.push_back(blind.who);
+  }
+  if (input.analysis.blind_ns == 0 && takers.empty()) {
+    absl::StrAppend(&text, "no blind period");
+  } else {
+    absl::StrAppend(&text, "blind for ", FormatDuration(input.analysis.blind_ns));
+    if (!takers.empty()) absl::StrAppend(&text, " (", takers.front());
+    if (takers.size() > 1) absl::StrAppend(&text, " and ", takers.size() - 1, " more");
+    if (!takers.empty()) absl::StrAppend(&text, ")");
+  }
+  if (!input.run.aligned) absl::StrAppend(&text, "; clocks of several hosts not aligned");
+  std::string out = "\n";
+  AppendLabelled("TRUST", text, &out);
+  return out;
+}
+
+void WriteMoves(const char* key, const MoveStats& moves, JsonWriter* json) {
+  json->Key(key).BeginObject();
+  json->Field("count", moves.count).Field("bytes", moves.bytes);
+  json->Field("sum_ns", moves.sum_ns).Field("union_ns", moves.union_ns).EndObject();
+}
+
+void WriteCauses(const DeviceReport& device, JsonWriter* json) {
+  json->Key("idle_causes").BeginArray();
+  for (const CauseTotal& cause : device.causes) {
+    json->BeginObject().Field("cause", CauseKey(cause.cause)).Field("total_ns", cause.total_ns);
+    json->Field("count", cause.count).Field("longest_ns", cause.longest_ns);
+    json->Key("sites").BeginArray();
+    for (const SiteTotal& site : cause.sites) {
+      json->BeginObject().Field("where", site.where).Field("total_ns", site.total_ns);
+      json->Field("count", site.count).Field("longest_ns", site.longest_ns).EndObject();
+    }
+    json->EndArray().EndObject();
+  }
+  json->EndArray();
+}
+
+// Figures that would claim idleness which nobody saw are null, so that the keys stay.
+void WriteTimes(const DeviceReport& device, bool known, JsonWriter* json) {
+  const auto figure = [&](const char* key, int64_t ns) {
+    json->Key(key);
+    known ? json->Value(ns) : json->Null();
+  };
+  figure("busy_ns", device.busy_ns);
+  figure("idle_ns", device.idle_ns);
+  json->Key("breakdown").BeginObject();
+  figure("compute_ns", device.compute_ns);
+  figure("communication_ns", device.communication_ns);
+  figure("copy_ns", device.copy_ns);
+  figure("idle_ns", device.idle_ns);
+  json->EndObject();
+}
+
+void WriteDevice(const ReportInput& input, const DeviceReport& device, bool known, JsonWriter* json) {
+  const Device& info = input.run.timeline.devices[static_cast<size_t>(device.device)];
+  json->BeginObject();
+  json->Field("device", device.device).Field("uuid", info.uuid).Field("name", info.name);
+  WriteWindow(device.window, json);
+  json->Key("kernels").BeginObject();
+  json->Field("count", device.kernels.count).Field("zero_length", device.kernels.zero_length);
+  json->Field("sum_ns", device.kernels.sum_ns).Field("union_ns", device.kernels.union_ns).EndObject();
+  WriteMoves("copies", device.copies, json);
+  WriteMoves("sets", device.sets, json);
+  json->Key("graphs").BeginObject().Field("count", device.graphs.count);
+  json->Field("sum_ns", device.graphs.sum_ns).Field("union_ns", device.graphs.union_ns).EndObject();
+  json->Key("untimed").BeginObject().Field("count", device.untimed);
+  json->Field("missing", device.untimed_missing).Field("unfinished", device.untimed_unfinished);
+  json->Field("invalid", device.untimed_invalid).EndObject();
+  WriteTimes(device, known, json);
+  json->Key("gaps").BeginObject().Field("min_gap_ns", input.options.min_gap_ns);
+  json->Field("count", known ? device.listed_gaps : 0);
+  json->Field("total_ns", known ? device.listed_gaps_ns : 0);
+  json->Field("all_count", known ? device.gaps.size() : 0).EndObject();
+  if (known) {
+    WriteCauses(device, json);
+  } else {
+    json->Key("idle_causes").BeginArray().EndArray();
+  }
+  json->Field("operations", device.ops).Field("operations_with_submission", device.ops_with_submission);
+  json->EndObject();
+}
+
+void WriteVerdict(const ReportInput& input, const KernelRecordsCheck& check, JsonWriter* json) {
+  const Verdict& verdict = input.analysis.verdict;
+  json->Key("verdict").BeginObject();
+  if (check.unavailable) {
+    json->Field("kind", "not_enough_data").Field("text", KernelRecordsText(check));
+    json->Field("evidence", "").Field("action", "");
+    json->Key("upper_bound_speedup").Null();
+    json->Field("runner_up", "");
+  } else {
+    json->Field("kind", verdict.kind).Field("text", verdict.headline);
+    json->Field("evidence", verdict.evidence).Field("action", verdict.action);
+    json->Field("upper_bound_speedup", verdict.upper_bound_speedup);
+    json->Field("runner_up", verdict.runner_up);
+  }
+  json->EndObject();
+}
+
+}  // namespace
+
+std::string SummaryText(const ReportInput& input) {
+  const KernelRecordsCheck check = CheckKernelRecords(input);
+  std::string out = TextPreamble(input);
+  absl::StrAppend(&out, "\n", VerdictBlock(input, check));
+  if (!check.unavailable) {
+    for (const DeviceReport& device : input.analysis.devices) absl::StrAppend(&out, DeviceBlock(input, device));
+    absl::StrAppend(&out, WaitsBlock(input));
+    absl::StrAppend(&out, TrustLine(input));
+  }
+  return out;
+}
+
+std::string SummaryJson(const ReportInput& input) {
+  const KernelRecordsCheck check = CheckKernelRecords(input);
+  const Trust trust = Gather(input);
+  std::string out;
+  JsonWriter json(&out);
+  BeginReport(ReportKind::kSummary, input, &json);
+  json.Field("kernel_records", check.unavailable ? "unavailable" : "available");
+  json.Key("devices").BeginArray();
+  for (const DeviceReport& device : input.analysis.devices) {
+    WriteDevice(input, device, !check.unavailable, &json);
+  }
+  json.EndArray();
+  json.Key("waits").BeginArray();
+  for (const WaitRow& wait : input.analysis.waits) WriteWait(wait, &json);
+  json.EndArray();
+  WriteVerdict(input, check, &json);
+  json.Key("trust").BeginObject();
+  json.Field("operations", trust.ops).Field("operations_with_submission", trust.with_submission);
+  json.Field("idle_ns", trust.idle_ns).Field("idle_unknown_ns", trust.unknown_ns);
+  json.Field("drain_cpu_ns", trust.drain_cpu_ns).Field("captured_ns", trust.captured_ns);
+  json.Field("blind_ns", input.analysis.blind_ns).Field("aligned", input.run.aligned).EndObject();
+  EndReport(input, &json);
+  return out;
+}
+
+std::string SummaryCsv(const ReportInput& input) {
+  const KernelRecordsCheck check = CheckKernelRecords(input);
+  Table table;
+  for (const char* title : {"device", "section", "name", "time_ns", "count", "longest_ns", "where"}) {
+    table.columns.push_back({title});
+  }
+  const auto row = [&table](std::string device, const char* section, std::string name, std::string time,
+                            std::string count, std::string longest, std::string where) {
+    table.rows.push_back({std::move(device), section, std::move(name), std::move(time), std::move(count),
+                          std::move(longest), std::move(where)});
+  };
+  row("", "verdict", check.unavailable ? "not_enough_data" : input.analysis.verdict.kind, "", "", "",
+      check.unavailable ? KernelRecordsText(check) : input.analysis.verdict.headline);
+  for (const DeviceReport& device : input.analysis.devices) {
+    const std::string id = absl::StrCat(device.device);
+    row(id, "window", "span", absl::StrCat(device.window.span()), "", "", "");
+    if (check.unavailable) continue;
+    const std::pair<const char*, int64_t> parts[] = {{"compute", device.compute_ns},
+                                                     {"communication", device.communication_ns},
+                                                     {"copy", device.copy_ns},
+                                                     {"idle", device.idle_ns}};
+    for (const auto& [name, ns] : parts) row(id, "breakdown", name, absl::StrCat(ns), "", "", "");
+    for (const CauseTotal& cause : device.causes) {
+      row(id, "idle_cause", CauseKey(cause.cause), absl::StrCat(cause.total_ns), absl::StrCat(cause.count),
+          absl::StrCat(cause.longest_ns), cause.sites.empty() ? "" : cause.sites.front().where);
+    }
+  }
+  for (const WaitRow& wait : input.analysis.waits) {
+    row("", "wait", wait.api, absl::StrCat(wait.total_ns), absl::StrCat(wait.count),
+        absl::StrCat(wait.longest_ns), wait.where);
+  }
+  return RenderCsv(table);
+}
+
+}  // namespace gpuprobe::tools

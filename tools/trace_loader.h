@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+//
+// Trace files -> Timeline. One run is a set of files of one or many processes.
+//
+// What it decides, so that the analyses need not:
+//  - Every file is one process image. Devices are the same if their UUID is the same, in whatever process.
+//  - Driver calls beneath a runtime call (same process, thread, correlation) are left out.
+//  - Files of one boot are on one clock: the trace clock is CLOCK_MONOTONIC plus a constant of the file.
+//    Where the constants differ by kSameClockNs or more the wall clock was stepped between the sessions, and
+//    the difference is the shift; less is only the error of reading the constant, while the record times
+//    themselves are the wall clock's in both files. Files of different boots stay as they are, and
+//    Run::aligned becomes false.
+//  - What is missing (damage, loss, other clients) becomes Timeline::blinds and ::losses.
+// Nothing is dropped silently: an input that cannot be used is in Run::unusable.
+#ifndef GPUPROBE_TOOLS_TRACE_LOADER_H_
+#define GPUPROBE_TOOLS_TRACE_LOADER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tools/input_files.h"
+#include "tools/timeline.h"
+
+namespace gpuprobe::tools {
+
+inline constexpr int64_t kSameClockNs = 1'000'000;
+
+struct CaptureSetting {
+  std::string name, value;
+  bool is_default;
+};
+struct CaptureOutcome {
+  std::string name;
+  int32_t result;             // CUptiResult, 0: success
+};
+
+// Pairs of clock readings of one file. Offsets are differences to those of the first pair.
+struct ClockFacts {
+  uint64_t pairs = 0;
+  int64_t first_trace_ns = 0, last_trace_ns = 0;
+  int64_t trace_minus_monotonic_ns = 0;      // of the first pair; constant by definition
+  int64_t monotonic_wobble_ns = 0;           // largest departure from it: 0 in a healthy file
+  int64_t realtime_drift_ns = 0;             // realtime - trace: last pair against the first
+  int64_t realtime_step_ns = 0;              // the same, largest between neighbours (a clock step)
+  int64_t cupti_drift_ns = 0;                // cupti - realtime: largest departure from the first pair
+  bool cupti_read = false;
+  uint32_t uncertainty_ns = 0;               // largest bracket
+  int64_t shift_ns = 0;                      // what the loader added to this file's times
+};
+
+// The last running totals that the file holds.
+struct CostFacts {
+  bool known = false;
+  int64_t drain_cpu_ns = 0, flush_ns = 0, start_ns = 0;
+  uint64_t records = 0, cupti_bytes = 0, written_bytes = 0, buffers_completed = 0, memory_bytes = 0;
+  uint64_t flush_calls = 0;
+  uint32_t buffers_outstanding = 0, buffers_peak = 0;
+};
+
+// How the records of one process came about; parallel to Timeline::processes.
+struct ProcessCapture {
+  std::string boot_id;
+  uint32_t parent_pid = 0;
+  int32_t local_rank = -1, world_size = 0;
+  std::string gpuprobe_version, door, cupti_path, off_reason, end_reason;
+  uint32_t cupti_version = 0;
+  int32_t driver_version = 0;
+  bool graph_node_level = false, latency_timestamps = false;
+  std::vector<CaptureSetting> settings;
+  std::vector<CaptureOutcome> kinds, attributes;
+  std::vector<std::string> warnings;
+  ClockFacts clock;
+  CostFacts cost;
+};
+
+// A stretch of an input file that could not be used, in words.
+struct FileDamage {
+  int32_t input;              // index in Timeline::inputs
+  std::string kind;           // "torn_tail", "corrupt", "missing", "foreign_data", "no_end"
+  uint64_t offset = 0, bytes = 0, frames = 0;
+  int64_t begin_ns = 0, end_ns = 0;  // 0: open on that side
+  std::string detail;
+};
+
+struct Run {
+  std::string name;           // what the user named, without the folders above it
+  Timeline timeline;
+  std::vector<ProcessCapture> captures;
+  std::vector<FileDamage> damage;
+  std::vector<Unusable> unusable;
+  std::vector<std::string> notices;  // sentences for the user; no effect on completeness
+  bool aligned = true;        // one clock for all processes
+  uint64_t folded_driver_calls = 0;
+  // False if anything is damaged, lost, unclosed or could not be read, or gpuprobe turned itself off. Empty
+  // captures (no record, no damage: a process that was killed before its first) do not count.
+  bool complete() const;
+};
+
+// Fails only if not one input can be read; the message then has a line for each of them.
+absl::StatusOr<Run> LoadRun(const InputFiles& files);
+
+}  // namespace gpuprobe::tools
+
+#endif  // GPUPROBE_TOOLS_TRACE_LOADER_H_

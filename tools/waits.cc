@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+#include "tools/waits.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+
+namespace gpuprobe::tools {
+namespace {
+
+constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+
+struct Wait { int32_t call, device; };  // device: index in Timeline::devices, -1: the process has none
+
+class WaitMeter {
+ public:
+  WaitMeter(const Timeline& timeline, const Options& options, const Scope& scope,
+            const HostView& host, const std::vector<DeviceActivity>& activities,
+            const std::vector<DeviceReport>& reports, const Places& places)
+      : timeline_(timeline),
+        options_(options),
+        scope_(scope),
+        host_(host),
+        activities_(activities),
+        reports_(reports),
+        places_(places),
+        slot_(timeline.devices.size(), -1) {
+    for (size_t s = 0; s < activities.size(); ++s) slot_[activities[s].device] = static_cast<int>(s);
+  }
+
+  std::vector<WaitRow> Run() {
+    FindDevicesOfSyncs();
+    FindWaits();
+    MeasureAll();
+    std::vector<WaitRow> rows;
+    for (auto& [key, row] : rows_) rows.push_back(std::move(row));
+    std::stable_sort(rows.begin(), rows.end(),
+                     [](const WaitRow& a, const WaitRow& b) { return a.total_ns > b.total_ns; });
+    return rows;
+  }
+
+ private:
+  void FindDevicesOfSyncs() {
+    for (const SyncOp& sync : timeline_.syncs) {
+      const int32_t device =
+          sync.device < 0 && sync.stream >= 0 ? timeline_.streams[sync.stream].device : sync.device;
+      if (sync.call >= 0 && device >= 0) sync_devices_.emplace_back(sync.call, device);
+    }
+    std::sort(sync_devices_.begin(), sync_devices_.end());
+    first_device_.assign(timeline_.processes.size(), -1);
+    for (const GpuOp& op : timeline_.ops) {
+      if (op.process < 0 || op.device < 0) continue;
+      int32_t& first = first_device_[op.process];
+      if (first < 0 || op.device < first) first = op.device;
+    }
+  }
+
+  // The device that a call waits for: that of the operation it submitted, else that of its
+  // synchronisation record, else the one its thread had last submitted to, else the process's first.
+  int32_t DeviceOf(int32_t call, int32_t last_submitted_to) const {
+    if (const int32_t op = host_.OpOf(call); op >= 0) return timeline_.ops[op].device;
+    const auto found = std::lower_bound(sync_devices_.begin(), sync_devices_.end(),
+                                        std::pair<int32_t, int32_t>(call, -1));
+    if (found != sync_devices_.end() && found->first == call) return found->second;
+    if (last_submitted_to >= 0) return last_submitted_to;
+    const int32_t process = timeline_.calls[call].process;
+    return process < 0 ? -1 : first_device_[process];
+  }
+
+  void FindWaits() {
+    std::vector<int32_t> last_device(timeline_.threads.size(), -1);
+    for (size_t i = 0; i < timeline_.calls.size(); ++i) {
+      const int32_t call = static_cast<int32_t>(i);
+      const HostCall& c = timeline_.calls[i];
+      if (c.thread < 0 || !scope_.Contains(c.process)) continue;
+      if (MayWait(call)) {
+        const int32_t device = DeviceOf(call, last_device[c.thread]);
+        if ((!options_.device || *options_.device == device) && IsWait(call, device)) {
+          waits_.push_back({call, device});
+        }
+      }
+      if (const int32_t op = host_.OpOf(call); op >= 0) last_device[c.thread] = timeline_.ops[op].device;
+    }
+  }
+
+  bool MayWait(int32_t call) const {
+    const HostCall& c = timeline_.calls[call];
+    const Role role = host_.RoleOf(call);
+    return Blocks(role) || (role == Role::kSubmit && c.end_ns - c.start_ns >= kQueueFullNs);
+  }
+
+  // Synchronisations and blocking copies wait by their nature; other calls did if the device was busy.
+  bool IsWait(int32_t call, int32_t device) const {
+    const Window window = Clip(call);
+    const HostCall& c = timeline_.calls[call];
+    if (window.span() < 0 || (window.span() == 0 && c.start_ns < c.end_ns)) return false;
+    const Role role = host_.RoleOf(call);
+    if (role == Role::kSync || role == Role::kBlockingCopy) return true;
+    const int64_t busy_ns = BusyNs(device, window.start_ns, window.end_ns);
+    // A full queue keeps the device busy all along.
+    return role == Role::kSubmit ? busy_ns == window.span() : busy_ns > 0;
+  }
+
+  // Without a window of the user's, calls count whole: also before the first and after the last operation.
+  Window Clip(int32_t call) const {
+    const HostCall& c = timeline_.calls[call];
+    return {std::max(c.start_ns, options_.from_ns.value_or(c.start_ns)),
+            std::min(c.end_ns, options_.to_ns.value_or(c.end_ns))};
+  }
+
+  int64_t BusyNs(int32_t device, int64_t begin, int64_t end) const {
+    if (device < 0 || slot_[device] < 0) return 0;
+    return activities_[slot_[device]].busy.Overlap(begin, end);
+  }
+
+  // Backwards, so that the next submission of each thread to each device is at hand.
+  void MeasureAll() {
+    const size_t devices = timeline_.devices.size();
+    std::vector<int64_t> next_start(timeline_.threads.size() * devices, kNever);
+    auto wait = waits_.rbegin();
+    for (size_t i = timeline_.calls.size(); i-- > 0;) {
+      const int32_t call = static_cast<int32_t>(i);
+      const int32_t thread = timeline_.calls[i].thread;
+      if (wait != waits_.rend() && wait->call == call) {
+        Measure(*wait, wait->device < 0 ? kNever : next_start[thread * devices + wait->device]);
+        ++wait;
+      }
+      const int32_t op = host_.OpOf(call);
+      if (op >= 0 && thread >= 0 && timeline_.ops[op].device >= 0) {
+        next_start[thread * devices + timeline_.ops[op].device] = timeline_.ops[op].start_ns;
+      }
+    }
+  }
+
+  void Measure(const Wait& wait, int64_t next_start_ns) {
+    const Window window = Clip(wait.call);
+    WaitRow& row = RowOf(wait.call);
+    ++row.count;
+    row.total_ns += window.span();
+    row.longest_ns = std::max(row.longest_ns, window.span());
+    const int64_t busy_ns = BusyNs(wait.device, window.start_ns, window.end_ns);
+    row.device_busy_ns += busy_ns;
+    row.device_idle_ns += window.span() - busy_ns;
+    if (wait.device < 0 || slot_[wait.device] < 0) return;
+    const Window& device_window = reports_[slot_[wait.device]].window;
+    const int64_t from = std::max(window.end_ns, device_window.start_ns);
+    const int64_t until = std::min(next_start_ns, device_window.end_ns);
+    if (from < until) row.idle_after_ns += until - from - BusyNs(wait.device, from, until);
+  }
+
+  WaitRow& RowOf(int32_t call) {
+    const HostCall& c = timeline_.calls[call];
+    const bool queue_full = host_.RoleOf(call) == Role::kSubmit;
+    int32_t how = -1;
+    if (const int32_t op = host_.OpOf(call);
+        op >= 0 && timeline_.ops[op].kind == OpKind::kCopy && timeline_.ops[op].shape >= 0) {
+      how = Places::CopyHow(timeline_.copy_shapes[timeline_.ops[op].shape].copy_kind,
+                            IsPageableCopy(timeline_, timeline_.ops[op]));
+    }
+    const auto [entry, is_new] =
+        rows_.try_emplace(std::make_tuple(c.symbol, c.thread, how, queue_full));
+    WaitRow& row = entry->second;
+    if (is_new) {
+      row.api = c.symbol < 0 ? "unknown call" : timeline_.symbols[c.symbol].name;
+      const std::string copy = how < 0 ? "" : Places::CopyText(how);
+      row.where = (copy.empty() ? "" : copy + ", ") + (queue_full ? "launch queue full, " : "") +
+                  places_.ThreadText(c.thread);
+    }
+    return row;
+  }
+
+  const Timeline& timeline_;
+  const Options& options_;
+  const Scope& scope_;
+  const HostView& host_;
+  const std::vector<DeviceActivity>& activities_;
+  const std::vector<DeviceReport>& reports_;
+  const Places& places_;
+  std::vector<int> slot_;                                   // device -> index of its activity
+  std::vector<std::pair<int32_t, int32_t>> sync_devices_;   // (call, device), sorted
+  std::vector<int32_t> first_device_;                       // by process
+  std::vector<Wait> waits_;                                 // in order of start
+  std::map<std::tuple<int32_t, int32_t, int32_t, bool>, WaitRow> rows_;
+};
+
+}  // namespace
+
+std::vector<WaitRow> MeasureWaits(const Timeline& timeline, const Options& options, const Scope& scope,
+                                  const HostView& host,
+                                  const std::vector<DeviceActivity>& activities,
+                                  const std::vector<DeviceReport>& reports, const Places& places) {
+  return WaitMeter(timeline, options, scope, host, activities, reports, places).Run();
+}
+
+}  // namespace gpuprobe::tools
