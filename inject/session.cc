@@ -51,6 +51,7 @@ const char* TakingCallName(TakingCall call) {
     case TakingCall::kEnable: return "cuptiActivityEnable";
     case TakingCall::kEnableAndDump: return "cuptiActivityEnableAndDump";
     case TakingCall::kEnableContext: return "cuptiActivityEnableContext";
+    case TakingCall::kSetAttribute: return "cuptiActivitySetAttribute";
     case TakingCall::kFinalize: return "cuptiFinalize";
   }
   return "";

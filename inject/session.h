@@ -38,7 +38,8 @@ inline constexpr int64_t kFinalFlushLimitNs = 2'000'000'000;
 
 // The calls by which another CUPTI client makes us step aside.
 enum class TakingCall : uint8_t {
-  kRegisterCallbacks, kRegisterTimestampCallback, kEnable, kEnableAndDump, kEnableContext, kFinalize,
+  kRegisterCallbacks, kRegisterTimestampCallback, kEnable, kEnableAndDump, kEnableContext, kSetAttribute,
+  kFinalize,
 };
 const char* TakingCallName(TakingCall call);
 
