@@ -27,7 +27,12 @@ class OtherClientTest(host.ContractTest):
         self.assertEqual(trace.unfinished_kernels, 0)
         self.assertEqual(sum(trace.losses.values()), 0, trace.losses)
         periods = trace.blind_periods
-        self.assertEqual([who for _, _, who, _ in periods], [f"libclient_{binding}.so"] * 3)
+        self.assertEqual({who for _, _, who, _ in periods}, {f"libclient_{binding}.so"})
+        # After its first window the client changes how buffers are handed out, which nobody may do while
+        # kinds are enabled: a moment more.
+        self.assertEqual([reason for _, _, _, reason in periods],
+                         ["cuptiActivityRegisterTimestampCallback", "cuptiActivitySetAttribute"] +
+                         ["cuptiActivityRegisterTimestampCallback"] * 2)
         for begin, end, _, _ in periods:
             self.assertLess(begin, end)
         for (_, end, _, _), (begin, _, _, _) in zip(periods, periods[1:]):
@@ -55,11 +60,6 @@ class OtherClientTest(host.ContractTest):
         for probe in ("preload", "injection"):
             with self.subTest(probe=probe):
                 self.check(probe, pause_ms=100, env={"GPUPROBE_FLUSH_MS": "20"})
-
-    def test_the_first_call_of_a_window_is_the_reason_that_is_recorded(self):
-        trace = self.check("preload")
-        for _, _, _, reason in trace.blind_periods:
-            self.assertRegex(reason, r"\Acupti(ActivityRegisterTimestampCallback|ActivityRegisterCallbacks|Subscribe)\Z")
 
 
 class TwoCopiesTest(host.ContractTest):

@@ -39,28 +39,22 @@ def host(name):
 
 @functools.lru_cache(maxsize=None)
 def _simulation_variables(arguments):
-    out = subprocess.run([str(RUN_SIM), *arguments, "--", "env", "-0"], env=clean_environment_for_sim(),
-                         check=True, stdout=subprocess.PIPE).stdout.decode()
-    pairs = dict(line.split("=", 1) for line in out.split("\0") if "=" in line)
-    before = clean_environment_for_sim()
-    return {k: v for k, v in pairs.items() if before.get(k) != v and k not in ("_", "SHLVL", "PWD", "OLDPWD")}
-
-
-def clean_environment_for_sim():
-    return dict(clean_environment(), GPUPROBE_BUILD_DIR=str(BUILD))
+    before = dict(clean_environment(), GPUPROBE_BUILD_DIR=str(BUILD))
+    out = subprocess.run([str(RUN_SIM), *arguments, "--", "env", "-0"], env=before, check=True,
+                         stdout=subprocess.PIPE).stdout.decode()
+    after = dict(line.split("=", 1) for line in out.split("\0") if "=" in line)
+    return {k: v for k, v in after.items() if before.get(k) != v and k not in ("_", "SHLVL", "PWD", "OLDPWD")}
 
 
 def simulation(fault=None):
     """The environment in which the simulated GPU is found. The runner itself stays outside of the test, so
     that the process started is the host and nothing else."""
-    arguments = ("--fault", fault) if fault else ()
-    variables = dict(_simulation_variables(arguments))
-    variables.pop("GPUPROBE_BUILD_DIR", None)
-    return variables
+    arguments = ("--no-preload",) + (("--fault", fault) if fault else ())
+    return _simulation_variables(arguments)
 
 
 def have_simulation():
-    return RUN_SIM.exists()
+    return (BUILD / "sim/lib/libcuda.so.1").exists()
 
 
 class Result:
