@@ -48,11 +48,18 @@ bool SameFile(const char* a, const char* b) {
          x.st_ino == y.st_ino;
 }
 
+// The working directory, without a slash at its end (so empty for the root). False where there is none: it
+// was removed, or lies outside of the process's root.
+bool WorkingDirectory(char* out, size_t size) {
+  if (getcwd(out, size) == nullptr || out[0] != '/') return false;
+  if (out[1] == '\0') out[0] = '\0';
+  return true;
+}
+
 // <working directory>/gpuprobe-<date>T<time>-<pid>, in UTC: no time zone file is read in a constructor.
 bool DefaultDirectory(char* out, size_t size) {
   char cwd[PATH_MAX];
-  if (getcwd(cwd, sizeof cwd) == nullptr) return false;
-  if (cwd[1] == '\0') cwd[0] = '\0';  // the root: its slash is ours
+  if (!WorkingDirectory(cwd, sizeof cwd)) return false;
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   const int64_t days = now.tv_sec / 86400, second = now.tv_sec % 86400;
@@ -72,14 +79,15 @@ bool DefaultDirectory(char* out, size_t size) {
 }
 
 // The directory of the run as an absolute path; the variable may be relative to where the job started.
-void SetDirectory(const char* value) {
-  if (value[0] == '/') {
-    std::snprintf(g_run.directory, sizeof g_run.directory, "%s", value);
-    return;
-  }
-  char cwd[PATH_MAX];
-  if (getcwd(cwd, sizeof cwd) == nullptr) cwd[0] = '\0';
-  std::snprintf(g_run.directory, sizeof g_run.directory, "%.900s/%.120s", cwd, value);
+// Stays empty where there is none or it is too long: the trace file cannot be made then.
+bool SetDirectory(const char* value) {
+  char cwd[PATH_MAX] = "";
+  const bool absolute = value[0] == '/';
+  if (!absolute && !WorkingDirectory(cwd, sizeof cwd)) return false;
+  const int n = std::snprintf(g_run.directory, sizeof g_run.directory, "%s%s%s", cwd, absolute ? "" : "/", value);
+  if (n > 0 && static_cast<size_t>(n) < sizeof g_run.directory) return true;
+  g_run.directory[0] = '\0';
+  return false;
 }
 
 void RememberStderr() {
@@ -106,14 +114,12 @@ void PrepareEnvironment() {
   }
   const char* out = GetEnv(kOutVariable);
   if (out == nullptr || out[0] == '\0') {
-    if (DefaultDirectory(directory, sizeof directory)) {
-      SetDirectory(directory);
+    if (DefaultDirectory(directory, sizeof directory) && SetDirectory(directory)) {
       g_run.root = true;
       changes[count++] = {kOutVariable, g_run.directory};
     }
-  } else {
-    SetDirectory(out);
-    if (out[0] != '/') changes[count++] = {kOutVariable, g_run.directory};
+  } else if (SetDirectory(out) && out[0] != '/') {
+    changes[count++] = {kOutVariable, g_run.directory};
   }
   const char* children = GetEnv("GPUPROBE_CHILDREN");
   if (list != nullptr && children != nullptr && std::strcmp(children, "0") == 0 &&

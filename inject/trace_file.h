@@ -21,7 +21,7 @@ class TraceFile {
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;
 
-  // `directory`: absolute. The name is <host>-<pid>-<start time>[-rank<r>]-<random>.gpuprobe.
+  // `directory`: absolute; empty: there is none, and every Append fails. The name is <host>-<pid>-<start time>[-rank<r>]-<random>.gpuprobe.
   void SetName(const char* directory, const char* host, uint32_t pid, int64_t start_ns, int32_t rank,
                uint64_t random, uint64_t max_bytes);
 
