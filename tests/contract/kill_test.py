@@ -34,7 +34,7 @@ class KillTest(host.ContractTest):
         self.need_simulation()
 
     def kill_one(self, index, number, after_seconds, env=None):
-        """(trace or None, progress, seconds of work that are lost) of a host that was killed."""
+        """(trace, progress, seconds of work that are lost) of a host that was killed."""
         folder, out = self.folder(f"run{index}"), self.root / f"out{index}"
         progress = folder / "progress"
         command = [LAUNCH, "ms=0", "batch=32", "pause_ms=1", f"progress={progress}"]
@@ -50,11 +50,10 @@ class KillTest(host.ContractTest):
         self.assertEqual((process.returncode, stdout, stderr), (-number, b"", b""))
         rows = read_progress(progress)
         found = host.traces.in_folder(out)
-        self.assertLessEqual(len(found), 1)
-        trace = found[0] if found else None
-        kernels = trace.kernels if trace else 0
-        self.assertLessEqual(kernels, rows[-1][0] + 32)
-        lost = [when for complete, when in rows if complete > kernels]
+        self.assertEqual(len(found), 1)
+        trace = found[0]
+        self.assertLessEqual(trace.kernels, rows[-1][0] + 32)
+        lost = [when for complete, when in rows if complete > trace.kernels]
         return trace, rows, (rows[-1][1] - lost[0]) / 1e9 if lost else 0.0
 
     def check(self, number, runs, seed):
@@ -64,12 +63,11 @@ class KillTest(host.ContractTest):
             results = list(pool.map(lambda i: self.kill_one(i, number, delays[i]), range(runs)))
         largest = max(lost for _, _, lost in results)
         torn = sum(trace.torn != 0 for trace, _, _ in results if trace)
-        print(f"{signal.Signals(number).name}: {runs} runs, largest loss {largest:.3f} s, {torn} torn tails, "
-              f"{sum(trace is None for trace, _, _ in results)} without a frame", flush=True)
+        print(f"{signal.Signals(number).name}: {runs} runs, largest loss {largest:.3f} s, {torn} torn tails", flush=True)
         for trace, _, lost in results:
-            if trace is not None:
-                self.assertTrue(trace.is_healthy, (trace.damage, trace.headers))
-                self.assertEqual(sum(trace.losses.values()), 0)
+            self.assertTrue(trace.is_healthy, (trace.damage, trace.headers))
+            self.assertFalse(trace.is_closed)
+            self.assertEqual(sum(trace.losses.values()), 0)
             self.assertLess(lost, MOST_LOST_SECONDS)
 
     def test_sigkill_at_random_times(self):

@@ -20,9 +20,9 @@ class OutputTest(host.ContractTest):
         super().setUp()
         self.need_simulation()
 
-    def run_into(self, out, ms=300, env=None, **more):
+    def run_into(self, out, ms=300, env=None, options=("pause_ms=1",), **more):
         """A host that works for some flush periods; it must not notice where its trace goes."""
-        result = self.run_host([LAUNCH, f"ms={ms}", "pause_ms=1"], sim=True, out=out, env=dict(QUICK, **(env or {})), **more)
+        result = self.run_host([LAUNCH, f"ms={ms}", *options], sim=True, out=out, env=dict(QUICK, **(env or {})), **more)
         self.assertEqual((result.status, result.stderr), (0, b""))
         self.assertRegex(result.stdout, rb"\Alaunched=\d+\n\Z")
         return result
@@ -62,8 +62,24 @@ class DirectoryTest(OutputTest):
         self.run_into("/sys/traces")
 
     def test_its_name_is_too_long(self):
-        self.run_into("/tmp/" + "x" * 300)
-        self.run_into("/tmp/" + "y/" * 600)
+        self.run_into(self.root / ("x" * 300))
+        # Not to be cut: the shorter path would be somebody else's.
+        self.run_into(str(self.root / "long") + "/y" * 600)
+        self.assertFalse((self.root / "long").exists())
+
+    def test_a_long_relative_path_is_not_cut(self):
+        name = "z" * 200
+        result = self.run_host([LAUNCH, "ms=50"], sim=True, env={"GPUPROBE_OUT": f"{name}/{name}"})
+        self.assertEqual(len(traces.in_folder(result.folder / name / name)), 1)
+
+    def test_there_is_no_working_directory(self):
+        before = set(os.listdir("/"))
+        for name in (None, "relative"):
+            with self.subTest(out=name):
+                script = f"mkdir gone && cd gone && rmdir ../gone && exec {LAUNCH} ms=50"
+                result = self.run_host(["sh", "-c", script], sim=True, env={"GPUPROBE_OUT": name})
+                self.assertEqual((result.status, result.stderr), (0, b""))
+        self.assertEqual({name for name in set(os.listdir("/")) - before if "gpuprobe" in name or name == "relative"}, set())
 
     def test_it_goes_away_while_the_host_runs(self):
         out = self.root / "out"
@@ -144,12 +160,12 @@ class LimitTest(OutputTest):
         self.assert_cannot_tell([sys.executable, "-c", script])
 
     def test_the_size_limit_of_the_trace_is_kept_and_the_loss_recorded(self):
-        result = self.run_into(self.root / "out", ms=6000, env={"GPUPROBE_MAX_TRACE_MB": "1", "GPUPROBE_ALL_API": "1"},
-                               timeout=60)
+        result = self.run_into(self.root / "out", ms=5000, options=("threads=2", "batch=500"),
+                               env={"GPUPROBE_MAX_TRACE_MB": "1", "GPUSIM_SET": "kernel_ns=100"})
         trace = self.only_trace(result)
         size = trace.path.stat().st_size
         if size < 900_000:
-            self.skipTest(f"this machine records {size} bytes in 6 s, less than the limit")
+            self.skipTest(f"this machine makes {size} bytes of trace in 5 s, less than the limit")
         self.assertLess(size, (1 << 20) + 65536)
         self.assertGreater(trace.losses[traces.SIZE_CAP], 0)
         self.assertEqual(trace.end_reason, "exit")
