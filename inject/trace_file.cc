@@ -114,6 +114,7 @@ bool TraceFile::Append(const uint8_t* data, size_t size) {
   if (failed_) return false;
   if (size > max_bytes_ - bytes_) {
     full_ = true;
+    errno = EFBIG;  // the writer counts what is lost by it as kSizeCap
     return false;
   }
   if (!Usable()) {

@@ -338,6 +338,7 @@ bool TraceWriter::State::WriteFrame(const EndInfo* end) {
   const size_t bytes = compressor.Compress(begin, static_cast<size_t>(body.end() - begin));
   errno = 0;  // the sink's reason, if it has one
   const bool written = bytes != 0 && hooks.write_frame(hooks.user, compressor.output(), bytes);
+  const int error = errno;
   const uint64_t records = staging.records();
   if (written) {
     ++stats->frames;
@@ -347,7 +348,8 @@ bool TraceWriter::State::WriteFrame(const EndInfo* end) {
   } else {
     stats->records_lost += records;
     const bool timed = staging.first_ns <= staging.last_ns;
-    Loss(LossCause::kWriteFailed, records, timed ? staging.first_ns : 0, timed ? staging.last_ns : 0, errno);
+    const LossCause cause = error == EFBIG ? LossCause::kSizeCap : LossCause::kWriteFailed;
+    Loss(cause, records, timed ? staging.first_ns : 0, timed ? staging.last_ns : 0, error);
   }
   ++sequence;  // also of a frame that is lost: the hole shows where
   BeginFrame();
