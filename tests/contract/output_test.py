@@ -162,14 +162,16 @@ class LimitTest(OutputTest):
     def test_the_size_limit_of_the_trace_is_kept_and_the_loss_recorded(self):
         result = self.run_into(self.root / "out", ms=5000, options=("threads=2", "batch=500"),
                                env={"GPUPROBE_MAX_TRACE_MB": "1", "GPUSIM_SET": "kernel_ns=100"})
-        trace = self.only_trace(result)
-        size = trace.path.stat().st_size
+        [trace] = result.traces
+        size, launched = trace.path.stat().st_size, result.fields()["launched"]
         if size < 900_000:
             self.skipTest(f"this machine makes {size} bytes of trace in 5 s, less than the limit")
         self.assertLess(size, (1 << 20) + 65536)
-        self.assertGreater(trace.losses[traces.SIZE_CAP], 0)
-        self.assertEqual(trace.end_reason, "exit")
-        self.assertLess(trace.kernels, result.fields()["launched"])
+        self.assertEqual((trace.damage, trace.torn, trace.end_reason), ([], 0, "exit"))
+        self.assertLess(trace.kernels, launched)
+        self.assertEqual(set(trace.losses), {traces.SIZE_CAP})
+        # Every kernel comes with the call that launched it.
+        self.assertGreaterEqual(trace.records + trace.losses[traces.SIZE_CAP], 2 * launched)
 
     def test_no_more_threads_may_be_started(self):
         if os.geteuid() == 0:
