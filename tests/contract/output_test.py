@@ -173,23 +173,6 @@ class LimitTest(OutputTest):
         # Every kernel comes with the call that launched it.
         self.assertGreaterEqual(trace.records + trace.losses[traces.SIZE_CAP], 2 * launched)
 
-    def test_no_more_threads_may_be_started(self):
-        if os.geteuid() == 0:
-            self.skipTest("root has no limit on processes")
-        used = resource.RLIMIT_NPROC
-        self.run_into(self.root / "out", preexec_fn=lambda: resource.setrlimit(used, (1, 1)))
-
-    def test_address_space_is_short(self):
-        # Enough for the host, too little for 64 MiB more.
-        limit = 300 << 20
-        command = [LAUNCH, "ms=50"]
-        preexec = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))}
-        without = self.run_host(command, "none", sim=True, **preexec)
-        if without.status != 0:
-            self.skipTest("the host itself needs more")
-        watched = self.run_host(command, sim=True, **preexec)
-        self.assertEqual((watched.status, watched.stderr), (without.status, without.stderr))
-
 
 class SpecialFileTest(OutputTest):
     def test_a_fifo_in_the_place_of_the_directory_blocks_nobody(self):

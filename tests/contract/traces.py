@@ -189,6 +189,11 @@ class Trace:
         return found
 
     @property
+    def names(self):
+        """Every name in the dictionaries: kernels and API calls."""
+        return {value.decode() for dictionary in self.packets[DICTIONARY] for n, value in fields(dictionary) if n == 1}
+
+    @property
     def losses(self):
         """Lost records by cause."""
         found = collections.Counter()

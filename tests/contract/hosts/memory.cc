@@ -9,6 +9,7 @@
 //   mallocs_on_its_thread  calls on its thread through libc (fopen, ...)
 //   mallocs_by_others      the rest: shows that counting works
 //   mapped, resident       bytes that libgpuprobe.so has mapped, and of those the ones in memory now
+//   process_resident       of the whole process
 #include <dirent.h>
 #include <link.h>
 #include <sys/mman.h>
@@ -109,6 +110,15 @@ size_t Resident(const Mapping& mapping) {
   return count * page;
 }
 
+size_t ProcessResident() {
+  size_t total = 0, resident = 0;
+  FILE* file = fopen("/proc/self/statm", "r");
+  if (file == nullptr) return 0;
+  const int read = fscanf(file, "%zu %zu", &total, &resident);
+  fclose(file);
+  return read == 2 ? resident * static_cast<size_t>(sysconf(_SC_PAGESIZE)) : 0;
+}
+
 }  // namespace
 
 extern "C" {
@@ -184,12 +194,13 @@ int main(int argc, char** argv) {
     mapped += g_mappings[i].bytes;
     resident += Resident(g_mappings[i]);
   }
+  const size_t process_resident = ProcessResident();
   leave.arrive_and_wait();
   for (std::thread& thread : threads) thread.join();
   printf("mallocs_by_library=%lld mallocs_on_its_thread=%lld mallocs_by_others=%lld its_thread=%d mappings=%zu "
-         "mapped=%zu resident=%zu launched=%lld\n",
+         "mapped=%zu resident=%zu process_resident=%zu launched=%lld\n",
          static_cast<long long>(g_by_library), static_cast<long long>(g_on_thread),
          static_cast<long long>(g_by_others), g_library_thread != 0, count, mapped, resident,
-         static_cast<long long>(thread_count * launches));
+         process_resident, static_cast<long long>(thread_count * launches));
   return 0;
 }
