@@ -82,7 +82,7 @@ FrameScanner::Result FrameScanner::Decompress(uint64_t offset) {
   if (missing != 0) return {Status::kIncomplete, head.size(), {}, "ends in the frame header"};
   size_t expected = kFirstOutputBytes;
   if (header.frameContentSize != ZSTD_CONTENTSIZE_UNKNOWN) {
-    if (header.frameContentSize > kMaxFrameBytes) return {Status::kCorrupt, 4, {}, "frame too large"};
+    if (header.frameContentSize > kMaxFrameBytes) return {Status::kTooLarge, 4, {}, "frame too large"};
     expected = static_cast<size_t>(header.frameContentSize);
   }
   Reserve(std::max(expected, size_t{1}));
@@ -100,7 +100,7 @@ FrameScanner::Result FrameScanner::Decompress(uint64_t offset) {
     if (result == 0) return {Status::kGood, at - offset, data, ""};
     if (out.pos == out.size) {
       if (!Reserve(std::min(2 * output_bytes_, kMaxFrameBytes)) || out.pos == output_bytes_) {
-        return {Status::kCorrupt, at - offset, data, "frame too large"};
+        return {Status::kTooLarge, at - offset, data, "frame too large"};
       }
       out.dst = output_.get();
       out.size = output_bytes_;

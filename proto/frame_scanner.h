@@ -47,7 +47,8 @@ class FrameScanner {
   enum class Status {
     kGood,
     kIncomplete,  // the file ends inside it
-    kCorrupt,     // or larger than kMaxFrameBytes
+    kCorrupt,
+    kTooLarge,    // decompresses to more than kMaxFrameBytes, or claims to
   };
   struct Result {
     Status status;

@@ -31,7 +31,7 @@ constexpr uint64_t kMaxForeignPrefixBytes = 64u << 20;
 // and once; then whole candidates are stepped over instead of searched. Honest damage stays far below;
 // files made of nested half-frames would otherwise take quadratic time.
 constexpr uint64_t kResyncWorkPerByte = 32;
-constexpr uint64_t kResyncWorkBytes = 256u << 20;
+constexpr uint64_t kResyncWorkBytes = 64u << 20;
 constexpr size_t kMaxListedDamage = 10000;
 // Sequence holes remembered per file_id, so that frames which come late can fill them.
 constexpr size_t kMaxHoles = 4096;
@@ -113,7 +113,7 @@ class TraceReaderImpl final : public TraceReader {
   Frame first_;                      // read by Prime
   uint64_t attempt_bytes_ = 0;       // of the last TryFrame: compressed and decompressed
   uint64_t attempt_consumed_ = 0;    //   compressed
-  bool attempt_is_trace_ = false;    //   what came out began like a trace, or nothing came out
+  bool attempt_is_trace_ = false;    //   what came out began like a trace, or it was damaged before that
   std::string attempt_error_;
 
   std::vector<Damage> damage_;
@@ -128,10 +128,12 @@ TraceReaderImpl::Attempt TraceReaderImpl::TryFrame(uint64_t offset, Frame* frame
   const FrameScanner::Result result = scanner_.Decompress(offset);
   attempt_bytes_ = result.bytes + result.data.size();
   attempt_consumed_ = result.bytes;
-  attempt_is_trace_ = result.data.empty() || BeginsLikeFrame(result.data);
+  const bool nothing_came_out = result.data.empty() && (result.status == FrameScanner::Status::kIncomplete ||
+                                                        result.status == FrameScanner::Status::kCorrupt);
+  attempt_is_trace_ = nothing_came_out || BeginsLikeFrame(result.data);
   attempt_error_ = result.error;
   if (result.status == FrameScanner::Status::kIncomplete) return Attempt::kIncomplete;
-  if (result.status == FrameScanner::Status::kCorrupt) return Attempt::kCorrupt;
+  if (result.status != FrameScanner::Status::kGood) return Attempt::kCorrupt;
   if (const char* error = ParseFrame(result.data, &frame->trace); error != nullptr) {
     attempt_error_ = error;
     return Attempt::kCorrupt;

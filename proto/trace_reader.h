@@ -8,8 +8,8 @@
 //
 // Damage. A frame that does not decompress, fails its checksum, or does not begin with a FrameHeader is
 // left out, and so is everything up to the next place where a whole good frame stands; reading goes on
-// there. The work of looking for that place is bounded by the bytes that it covers. Every lost stretch is in
-// damage(): undamaged content is never dropped silently, and damaged content never delivered.
+// there. The work of looking for that place is proportional to the bytes that it covers; in a file made to
+// provoke more, good frames may be stepped over with the bad. Every lost stretch is in damage(): undamaged content is never dropped silently, and damaged content never delivered.
 //
 // Several traces in one file (`cat a b`) are told apart by their file_id; holes are judged for each. A
 // frame that was delivered before (same file_id and sequence) is skipped and counted.

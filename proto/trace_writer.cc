@@ -335,7 +335,10 @@ bool TraceWriter::State::WriteFrame(const EndInfo* end) {
   AddBlinds(&body);
   if (end != nullptr) AddEnd(&body, *end);
   const uint8_t* begin = PrependHeader(clock);
-  const size_t bytes = compressor.Compress(begin, static_cast<size_t>(body.end() - begin));
+  // Cannot be otherwise while the bounds in column_encoder.h hold; if they did not, the columns would have
+  // run into the compressor's output, which is scratch, and the frame is given up.
+  const bool fits = !body.overflowed() && body.size() <= body.capacity();
+  const size_t bytes = fits ? compressor.Compress(begin, static_cast<size_t>(body.end() - begin)) : 0;
   errno = 0;  // the sink's reason, if it has one
   const bool written = bytes != 0 && hooks.write_frame(hooks.user, compressor.output(), bytes);
   const int error = errno;

@@ -20,11 +20,14 @@ static_assert(BufferPool::kMaxCount <= IndexStack::kMaxIndex + 1);
 // Zeroing ends on this border, so that a few bytes written past the valid ones are cleared as well.
 constexpr size_t kZeroGrainBytes = 4096;
 
-// Demand is looked at over this many releases: a few seconds when launching hard (a 4 MiB buffer holds
-// about 50,000 records), half a minute when only the periodic flush returns buffers. Long enough that
-// the rise and fall within a training step is not mistaken for less demand.
+// Demand is looked at over this many releases, and one buffer at most is given back for each: a
+// second when launching hard (a 4 MiB buffer holds about 50,000 records), half a minute when only
+// the periodic flush returns buffers. The rise and fall within a training step is not mistaken for
+// less demand, and madvise (page-table lock, interrupts to the other cores) and the page faults
+// that follow a mistake stay rare.
 constexpr uint32_t kDemandWindowReleases = 64;
-// Kept resident beyond the demand seen, so that one more thread or a late drain costs no page faults.
+// Kept resident beyond the demand seen, so that one more thread or a late drain costs no page
+// faults.
 constexpr uint32_t kSpareWarmBuffers = 1;
 
 constexpr size_t RoundUp(size_t bytes, size_t grain) { return (bytes + grain - 1) / grain * grain; }
@@ -33,8 +36,8 @@ constexpr size_t RoundUp(size_t bytes, size_t grain) { return (bytes + grain - 1
 
 // The links are relaxed: IndexStack publishes them, and copes with one that is stale.
 BufferPool::Node* BufferPool::PopFree(IndexStack* stack) {
-  const uint32_t index = stack->Pop(
-      [this](uint32_t i) { return nodes_[i].link.load(std::memory_order_relaxed); });
+  const uint32_t index =
+      stack->Pop([this](uint32_t i) { return nodes_[i].link.load(std::memory_order_relaxed); });
   return index == IndexStack::kNone ? nullptr : nodes_ + index;
 }
 
@@ -52,7 +55,8 @@ bool BufferPool::Init(size_t buffer_bytes, uint32_t count) {
   }
   const size_t nodes_bytes = RoundUp(sizeof(Node) * count, page_bytes);
   const size_t buffers_bytes = buffer_bytes * count;
-  // NORESERVE: most of it is never touched, and a host under strict overcommit must not be charged for it.
+  // NORESERVE: most of it is never touched, and a host under strict overcommit must not be charged
+  // for it.
   void* memory = mmap(nullptr, nodes_bytes + buffers_bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
@@ -63,6 +67,7 @@ bool BufferPool::Init(size_t buffer_bytes, uint32_t count) {
   buffer_bytes_ = buffer_bytes;
   reserved_bytes_ = nodes_bytes + buffers_bytes;
   count_ = count;
+  cold_count_.store(count, std::memory_order_relaxed);  // no other thread yet
   // The mapping is zero, which is State::kFree. Pushed backwards: low addresses are used first.
   for (uint32_t i = count; i-- > 0;) {
     nodes_[i].completed.data = base_ + size_t{i} * buffer_bytes;
@@ -73,27 +78,29 @@ bool BufferPool::Init(size_t buffer_bytes, uint32_t count) {
 
 uint8_t* BufferPool::Acquire() {
   Node* node = PopFree(&warm_);
-  if (node != nullptr) {
-    warm_count_.fetch_sub(1, std::memory_order_relaxed);  // a hint for IsSurplus
-  } else {
-    node = PopFree(&cold_);
-  }
   if (node == nullptr) {
-    refused_.fetch_add(1, std::memory_order_relaxed);  // statistics order nothing
-    return nullptr;
+    node = PopFree(&cold_);
+    if (node == nullptr) {
+      refused_.fetch_add(1, std::memory_order_relaxed);  // statistics order nothing
+      return nullptr;
+    }
+    cold_count_.fetch_sub(1, std::memory_order_relaxed);  // a hint for IsSurplus
   }
-  CountOutstanding();
-  // release: partner is the CAS in PushCompleted, also for a completion by a thread that learned the
-  // address without any synchronisation: it then sees the node as Release left it.
+  CountAcquired();
+  // release: partner is the CAS in PushCompleted, also for a completion by a thread that learned
+  // the address without any synchronisation: it then sees the node as Release left it.
   node->state.store(State::kOutstanding, std::memory_order_release);
   return node->completed.data;
 }
 
-void BufferPool::CountOutstanding() {
-  // relaxed throughout: statistics. acquired_ is also read by IsSurplus, for buffers that the drain thread
-  // got through completed_head_, whose release and acquire order this increment before it.
-  acquired_.fetch_add(1, std::memory_order_relaxed);
-  const uint32_t now = outstanding_.fetch_add(1, std::memory_order_relaxed) + 1;
+void BufferPool::CountAcquired() {
+  // relaxed throughout: statistics. acquired_ is also read by IsSurplus, for buffers that the drain
+  // thread got through completed_head_, whose release and acquire order this increment before it.
+  // Completions between the two lines make `now` too small, a stale completed_ makes it too large;
+  // no larger than count_.
+  const uint64_t acquired = acquired_.fetch_add(1, std::memory_order_relaxed) + 1;
+  const uint64_t completed = completed_.load(std::memory_order_relaxed);
+  const uint32_t now = std::min(static_cast<uint32_t>(acquired - completed), count_);
   uint32_t peak = peak_outstanding_.load(std::memory_order_relaxed);
   while (peak < now &&
          !peak_outstanding_.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
@@ -119,13 +126,13 @@ BufferPool::Node* BufferPool::OutstandingNode(const uint8_t* data) const {
              : nullptr;
 }
 
-bool BufferPool::PushCompleted(uint8_t* data, size_t valid_bytes, uint32_t context, uint32_t stream) {
+bool BufferPool::PushCompleted(uint8_t* data, size_t valid_bytes, uint32_t context,
+                               uint32_t stream) {
   Node* node = OutstandingNode(data);
   if (node == nullptr) {
     foreign_.fetch_add(1, std::memory_order_relaxed);
     return false;
   }
-  outstanding_.fetch_sub(1, std::memory_order_relaxed);
   completed_.fetch_add(1, std::memory_order_relaxed);
   if (valid_bytes > buffer_bytes_) {
     oversized_.fetch_add(1, std::memory_order_relaxed);
@@ -135,11 +142,12 @@ bool BufferPool::PushCompleted(uint8_t* data, size_t valid_bytes, uint32_t conte
   buffer->valid_bytes = valid_bytes;
   buffer->context = context;
   buffer->stream = stream;
-  CompletedBuffer* head = completed_head_.load(std::memory_order_relaxed);  // only a guess for the CAS
+  CompletedBuffer* head =
+      completed_head_.load(std::memory_order_relaxed);  // only a guess for the CAS
   do {
     buffer->next = head;
-    // release: partner is the exchange in PopAllCompleted; publishes the node, and what CUPTI wrote into
-    // the buffer. Pushers need no tag: none of them reads the node below its own.
+    // release: partner is the exchange in PopAllCompleted; publishes the node, and what CUPTI wrote
+    // into the buffer. Pushers need no tag: none of them reads the node below its own.
   } while (!completed_head_.compare_exchange_weak(head, buffer, std::memory_order_release,
                                                   std::memory_order_relaxed));
   return true;
@@ -157,33 +165,35 @@ CompletedBuffer* BufferPool::PopAllCompleted() {
     newest_first = buffer->next;
     buffer->next = oldest_first;
     oldest_first = buffer;
-    // relaxed: only this thread moves a buffer on from kCompleted, and who else looks wants kOutstanding.
+    // relaxed: only this thread moves a buffer on from kCompleted, and who else looks wants
+    // kOutstanding.
     NodeOf(buffer)->state.store(State::kDraining, std::memory_order_relaxed);
   }
   return oldest_first;
 }
 
 BufferPool::Node* BufferPool::NodeOf(const CompletedBuffer* buffer) const {
-  const uintptr_t offset = reinterpret_cast<uintptr_t>(buffer) - reinterpret_cast<uintptr_t>(nodes_);
+  const uintptr_t offset =
+      reinterpret_cast<uintptr_t>(buffer) - reinterpret_cast<uintptr_t>(nodes_);
   if (offset >= sizeof(Node) * count_ || offset % sizeof(Node) != 0) return nullptr;
   return nodes_ + offset / sizeof(Node);
 }
 
-// Whether more buffers are resident than the most that were in use at once lately (in use: with CUPTI,
-// completed or draining). In use is largest right before a release, so looking here misses no peak.
+// Once in kDemandWindowReleases calls: whether more buffers are resident than the most that were in
+// use at once in this window and the one before (in use: with CUPTI, completed or draining). In use
+// is largest right before a release, so looking here misses no peak.
 bool BufferPool::IsSurplus() {
-  // relaxed: released_ is written here only; acquired_ and warm_count_ may lag, which shifts the decision by
-  // one release.
+  // relaxed: released_ is written by this thread only; the others may lag, which shifts the
+  // decision by one release.
   const uint32_t in_use = static_cast<uint32_t>(acquired_.load(std::memory_order_relaxed) -
                                                 released_.load(std::memory_order_relaxed));
   window_peak_ = std::max(window_peak_, in_use);
-  if (++window_releases_ == kDemandWindowReleases) {
-    previous_window_peak_ = window_peak_;
-    window_peak_ = in_use;
-    window_releases_ = 0;
-  }
+  if (++window_releases_ < kDemandWindowReleases) return false;
   const uint32_t needed = std::max(window_peak_, previous_window_peak_) + kSpareWarmBuffers;
-  return in_use + warm_count_.load(std::memory_order_relaxed) > needed;
+  previous_window_peak_ = window_peak_;
+  window_peak_ = 0;
+  window_releases_ = 0;
+  return count_ - cold_count_.load(std::memory_order_relaxed) > needed;
 }
 
 void BufferPool::Release(CompletedBuffer* buffer) {
@@ -193,7 +203,8 @@ void BufferPool::Release(CompletedBuffer* buffer) {
     foreign_.fetch_add(1, std::memory_order_relaxed);
     return;
   }
-  // madvise fails on locked memory (mlockall in the host); then the buffer is zeroed like any other.
+  // madvise fails on locked memory (mlockall in the host); then the buffer is zeroed like any
+  // other.
   const bool give_back =
       IsSurplus() && madvise(node->completed.data, buffer_bytes_, MADV_DONTNEED) == 0;
   if (!give_back) {
@@ -206,10 +217,10 @@ void BufferPool::Release(CompletedBuffer* buffer) {
   node->state.store(State::kFree, std::memory_order_relaxed);
   if (give_back) {
     given_back_.fetch_add(1, std::memory_order_relaxed);
+    // Before the push: a thread that takes the buffer at once must not bring the count below 0.
+    cold_count_.fetch_add(1, std::memory_order_relaxed);
     PushFree(&cold_, node);
   } else {
-    // Before the push: a thread that takes the buffer at once must not bring the count below 0.
-    warm_count_.fetch_add(1, std::memory_order_relaxed);
     PushFree(&warm_, node);
   }
 }
@@ -217,12 +228,14 @@ void BufferPool::Release(CompletedBuffer* buffer) {
 BufferPool::Stats BufferPool::stats() const {
   // relaxed: a snapshot for reports, each number by itself.
   constexpr auto kRelaxed = std::memory_order_relaxed;
-  return {.acquired = acquired_.load(kRelaxed),
+  const uint64_t completed = completed_.load(kRelaxed);
+  const uint64_t acquired = acquired_.load(kRelaxed);
+  return {.acquired = acquired,
           .refused = refused_.load(kRelaxed),
-          .completed = completed_.load(kRelaxed),
+          .completed = completed,
           .released = released_.load(kRelaxed),
           .given_back = given_back_.load(kRelaxed),
-          .outstanding = outstanding_.load(kRelaxed),
+          .outstanding = static_cast<uint32_t>(acquired > completed ? acquired - completed : 0),
           .peak_outstanding = peak_outstanding_.load(kRelaxed),
           .foreign = foreign_.load(kRelaxed),
           .oversized = oversized_.load(kRelaxed)};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// What application threads have to tell the drain thread beside CUPTI's buffers: plain data of one cache
-// line, handed over through ThreadRings.
+// What application threads have to tell the drain thread beside CUPTI's buffers: plain data of one
+// cache line, handed over through ThreadRings.
 #ifndef GPUPROBE_RINGBUF_EVENTS_H_
 #define GPUPROBE_RINGBUF_EVENTS_H_
 
@@ -24,10 +24,10 @@ enum class EventKind : uint32_t {
 struct SessionEvent {
   static constexpr size_t kTextBytes = 48;
 
-  int64_t time_ns;             // trace clock
+  int64_t time_ns;  // trace clock
   EventKind kind;
-  uint32_t thread;             // Linux tid; ThreadRings::Push fills it in
-  char text[kTextBytes];       // ends with NUL, zero from there on
+  uint32_t thread;        // Linux tid; ThreadRings::Push fills it in
+  char text[kTextBytes];  // ends with NUL, zero from there on
 
   // Copies `s` (nullptr: empty), cut at kTextBytes - 1 bytes.
   void SetText(const char* s) {

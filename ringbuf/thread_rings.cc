@@ -18,10 +18,10 @@ namespace {
 #endif
 
 struct ThreadState {
-  uint32_t registry_id;        // whose slot this is; 0: none
+  uint32_t registry_id;  // whose slot this is; 0: none
   uint32_t slot;
-  uint32_t tid;                // 0: not asked for yet
-  std::atomic<bool> pushing;   // atomic towards this thread's own signal handlers
+  uint32_t tid;               // 0: not asked for yet
+  std::atomic<bool> pushing;  // atomic towards this thread's own signal handlers
 };
 static_assert(sizeof(ThreadState) <= 64);
 
@@ -31,13 +31,15 @@ __attribute__((tls_model("global-dynamic"))) constinit thread_local ThreadState 
 constinit std::atomic<uint32_t> g_last_id{0};
 
 uint32_t CallerTid() {
-  // Not gettid(): that function needs glibc 2.30. This system call cannot fail and leaves errno alone.
+  // Not gettid(): that function needs glibc 2.30. This system call cannot fail and leaves errno
+  // alone.
   if (t_state.tid == 0) t_state.tid = static_cast<uint32_t>(syscall(SYS_gettid));
   return t_state.tid;
 }
 
 bool ThreadHasEnded(pid_t process, uint32_t tid) {
-  // Signal 0 only asks. Any other answer than "no such thread", such as a sandbox's EPERM, keeps the ring.
+  // Signal 0 only asks. Any other answer than "no such thread", such as a sandbox's EPERM, keeps
+  // the ring.
   return syscall(SYS_tgkill, process, static_cast<pid_t>(tid), 0) != 0 && errno == ESRCH;
 }
 
@@ -51,8 +53,8 @@ bool ThreadRings::Init(uint32_t rings, uint32_t events) {
       events > kMaxEvents) {
     return false;
   }
-  // The alive word has a page of its own: that page alone is wiped in a fork's child. (The rings are not,
-  // for a fork from a signal handler may return into the middle of a Push.)
+  // The alive word has a page of its own: that page alone is wiped in a fork's child. (The rings
+  // are not, for a fork from a signal handler may return into the middle of a Push.)
   const size_t page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   const size_t slots_bytes = RoundUp(sizeof(Slot) * rings, page_bytes);
   const size_t ring_bytes = SpscRing<SessionEvent>::BytesFor(events);
@@ -76,7 +78,8 @@ bool ThreadRings::Init(uint32_t rings, uint32_t events) {
 }
 
 bool ThreadRings::Alive() const {
-  // relaxed: Init comes before every other call, and the word only changes in a child with one thread.
+  // relaxed: Init comes before every other call, and the word only changes in a child with one
+  // thread.
   return alive_ != nullptr && alive_->load(std::memory_order_relaxed) != 0;
 }
 
@@ -87,8 +90,8 @@ void ThreadRings::StopInForkChild() {
 bool ThreadRings::Push(const SessionEvent& event) {
   if (!Alive()) return false;
   ThreadState& state = t_state;
-  // relaxed, here and below: only this thread and its signal handlers look, and the signal fences keep
-  // the compiler from moving the work out from between the two stores.
+  // relaxed, here and below: only this thread and its signal handlers look, and the signal fences
+  // keep the compiler from moving the work out from between the two stores.
   if (state.pushing.load(std::memory_order_relaxed)) [[unlikely]] {
     no_ring_.Add(1, event.time_ns, event.time_ns);
     return false;
@@ -117,16 +120,18 @@ ThreadRings::Slot* ThreadRings::ClaimSlot(uint32_t tid) {
     t_state.slot = static_cast<uint32_t>(slot - slots_);
     return slot;
   };
-  // Our tid is on a ring: we have used another registry in between, or an ended thread had our tid and its
-  // ring was not taken back. The ring is ours either way, as living threads differ in their tids.
+  // Our tid is on a ring: we have used another registry in between, or an ended thread had our tid
+  // and its ring was not taken back. The ring is ours either way, as living threads differ in their
+  // tids.
   for (Slot& slot : slots()) {
-    // relaxed: a thread sees its own claims, and a former owner's writes are older than its tid's reuse.
+    // relaxed: a thread sees its own claims, and a former owner's writes are older than its tid's
+    // reuse.
     if (slot.owner_tid.load(std::memory_order_relaxed) == tid) return adopt(&slot);
   }
   for (Slot& slot : slots()) {
     uint32_t owner = slot.owner_tid.load(std::memory_order_relaxed);  // only a guess for the CAS
-    // acquire: partner is the store in ReclaimEnded; the former owner is done, and its events are read or
-    // in front of ours. relaxed on failure: the slot is not touched then.
+    // acquire: partner is the store in ReclaimEnded; the former owner is done, and its events are
+    // read or in front of ours. relaxed on failure: the slot is not touched then.
     if (owner == 0 && slot.owner_tid.compare_exchange_strong(owner, tid, std::memory_order_acquire,
                                                              std::memory_order_relaxed)) {
       claims_.fetch_add(1, std::memory_order_relaxed);  // a statistic
@@ -140,7 +145,8 @@ void ThreadRings::ReclaimEnded() {
   if (!Alive()) return;
   const pid_t process = getpid();
   for (Slot& slot : slots()) {
-    const uint32_t owner = slot.owner_tid.load(std::memory_order_relaxed);  // only names whom to ask about
+    const uint32_t owner =
+        slot.owner_tid.load(std::memory_order_relaxed);  // only names whom to ask about
     if (owner == 0 || !ThreadHasEnded(process, owner)) continue;
     // release: partner is the CAS in ClaimSlot.
     slot.owner_tid.store(0, std::memory_order_release);

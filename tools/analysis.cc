@@ -97,7 +97,7 @@ Analysis Analyse(const Timeline& timeline, const Options& options) {
     if (analysis.internal_error.empty()) analysis.internal_error = CheckSums(report);
   }
   analysis.waits = MeasureWaits(timeline, options, scope, host, activities, analysis.devices, places);
-  analysis.blind_ns = BlindNs(timeline, scope, activities, analysis.devices);
+  analysis.blind_ns = BlindNs(timeline, activities, analysis.devices);
   analysis.verdict = Judge(timeline, analysis);
   analysis.places = places.TakeTexts();
   return analysis;

@@ -356,10 +356,9 @@ class Attributor {
   }
 
   int32_t WhereOf(int32_t call) {
-    if (IsBlockedSubmission(call)) {
-      return places_.Id(PlaceKind::kBlockedCall, Call(call).symbol, Call(call).thread);
-    }
-    return PlaceOfCall(timeline_, host_, places_, call);
+    const HostCall& c = Call(call);
+    if (IsBlockedSubmission(call)) return places_.Id(PlaceKind::kBlockedCall, c.symbol, c.thread);
+    return places_.Id(PlaceKind::kCall, c.symbol, c.thread, places_.CopyHow(host_.OpOf(call)));
   }
 
   // Charges what is left of the drain to [begin, end) and returns where the rest begins.
@@ -446,17 +445,6 @@ class Attributor {
 };
 
 }  // namespace
-
-int32_t PlaceOfCall(const Timeline& timeline, const HostView& host, Places& places, int32_t call) {
-  const HostCall& c = timeline.calls[call];
-  int32_t how = -1;
-  if (const int32_t op = host.OpOf(call); op >= 0 && timeline.ops[op].kind == OpKind::kCopy) {
-    const GpuOp& copy = timeline.ops[op];
-    const uint8_t kind = copy.shape < 0 ? 0 : timeline.copy_shapes[copy.shape].copy_kind;
-    how = Places::CopyHow(kind, IsPageableCopy(timeline, copy));
-  }
-  return places.Id(PlaceKind::kCall, c.symbol, c.thread, how);
-}
 
 void AttributeGaps(const AttributionInput& input, Places& places, DeviceReport* report) {
   Attributor(input, places, report).Run();

@@ -48,9 +48,6 @@ struct AttributionInput {
 // Fills parts and causes of `report`, whose gaps MeasureDevice() has found.
 void AttributeGaps(const AttributionInput& input, Places& places, DeviceReport* report);
 
-// The place of a call, as it stands in GapPart::where.
-int32_t PlaceOfCall(const Timeline& timeline, const HostView& host, Places& places, int32_t call);
-
 }  // namespace gpuprobe::tools
 
 #endif  // GPUPROBE_TOOLS_ATTRIBUTION_H_

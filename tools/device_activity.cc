@@ -35,6 +35,7 @@ std::vector<DeviceActivity> CollectActivity(const Timeline& timeline, const Opti
     if (count[d] == 0 && !present[d] && !asked) continue;
     slot[d] = static_cast<int32_t>(result.size());
     result.emplace_back().device = static_cast<int32_t>(d);
+    result.back().processes.assign(timeline.processes.size(), false);
     result.back().ops.reserve(count[d]);
   }
   for (size_t i = 0; i < timeline.ops.size(); ++i) {
@@ -43,10 +44,15 @@ std::vector<DeviceActivity> CollectActivity(const Timeline& timeline, const Opti
     DeviceActivity& activity = result[slot[op.device]];
     if (scope.Contains(op.process)) {
       activity.ops.push_back(static_cast<int32_t>(i));
+      if (op.process >= 0) activity.processes[op.process] = true;
       activity.busy.Add(op.start_ns, op.end_ns);
     } else {
       activity.others.Add(op.start_ns, op.end_ns, op.process);
     }
+  }
+  for (const UntimedOp& op : timeline.untimed) {
+    if (!wanted(op.device) || op.process < 0 || !scope.Contains(op.process)) continue;
+    result[slot[op.device]].processes[op.process] = true;
   }
   return result;
 }

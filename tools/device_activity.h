@@ -29,6 +29,7 @@ class Scope {
 struct DeviceActivity {
   int32_t device = -1;
   std::vector<int32_t> ops;  // in scope, in order of start: index in Timeline::ops
+  std::vector<bool> processes;  // in scope, with operations here, timed or not
   IntervalSet busy;          // their union
   Lane others;               // what processes outside the scope ran; id: process
 };

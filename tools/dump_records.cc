@@ -270,7 +270,7 @@ bool FrameDumper::DumpCalls(const ApiBatch& batch, const FrameHeader& header) {
     if (columns.symbol[i] < static_cast<uint32_t>(dictionary_.api_symbols_size())) {
       const auto& symbol = dictionary_.api_symbols(static_cast<int>(columns.symbol[i]));
       record.name = Name(symbol.name());
-      record.Text("domain", symbol.domain() == ApiDomain::DRIVER ? "driver" : "runtime");
+      record.Text("domain", symbol.domain() == SymbolDomain::DRIVER ? "driver" : "runtime");
       record.Number("cbid", symbol.cbid()).Number("class", static_cast<uint64_t>(symbol.api_class()));
     }
     if (!sink_(record)) return false;

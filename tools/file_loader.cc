@@ -75,7 +75,7 @@ int32_t FileLoader::InternName(const std::string& name) {
 }
 
 int32_t FileLoader::InternSymbol(const std::string& name, const ::gpuprobe::ApiSymbol& symbol) {
-  const bool driver = symbol.domain() == ApiDomain::DRIVER;
+  const bool driver = symbol.domain() == SymbolDomain::DRIVER;
   const auto api_class = static_cast<uint32_t>(symbol.api_class());
   const auto [at, added] = symbols_.try_emplace(std::tuple(name, api_class, driver),
                                                 static_cast<int32_t>(run_->timeline.symbols.size()));
@@ -144,7 +144,7 @@ void FileLoader::LoadDictionary(const Dictionary& dictionary, FileState* file) {
     const int32_t name = Lookup(ids.names, symbol.name() - 1);
     ids.symbols.push_back(InternSymbol(
         name >= 0 ? run_->timeline.names[static_cast<size_t>(name)]
-                  : absl::StrCat(symbol.domain() == ApiDomain::DRIVER ? "driver" : "runtime", " call ",
+                  : absl::StrCat(symbol.domain() == SymbolDomain::DRIVER ? "driver" : "runtime", " call ",
                                  symbol.cbid()),
         symbol));
   }
@@ -304,7 +304,7 @@ void FileLoader::AddDamage(const proto::TraceReader& reader) {
   }
   input.problem = absl::StrJoin(problems, "; ");
   input.complete = problems.empty();
-  if (input.records == 0 && problems.empty()) ++empty_files_;
+  if (input.records == 0 && problems.empty() && !skipped_copies_.contains(input.path)) ++empty_files_;
 }
 
 void FileLoader::CloseFile(const proto::TraceReader& reader) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// One trace file after the other into a Run: frames -> records with the ids of Timeline.
+// One trace file after the other into a LoadedRun: frames -> records with the ids of Timeline.
 #ifndef GPUPROBE_TOOLS_FILE_LOADER_H_
 #define GPUPROBE_TOOLS_FILE_LOADER_H_
 
@@ -29,7 +29,7 @@ struct RecordRuns {
 
 class FileLoader {
  public:
-  explicit FileLoader(Run* run) : run_(run) {}
+  explicit FileLoader(LoadedRun* run) : run_(run) {}
   FileLoader(const FileLoader&) = delete;
   FileLoader& operator=(const FileLoader&) = delete;
 
@@ -106,7 +106,7 @@ class FileLoader {
   int32_t ContextStream(uint32_t context, uint32_t stream_plus1, FileState* file);
   Lane LaneOf(const proto::GpuColumns& columns, FileState* file);
 
-  Run* run_;
+  LoadedRun* run_;
   int32_t input_ = -1;                                    // file being read, index in Timeline::inputs
   std::map<uint64_t, FileState> states_;                  // its traces, by file_id
   RecordRuns runs_;

@@ -12,8 +12,10 @@
 
 namespace gpuprobe::tools {
 
-// Columns that every text report keeps to.
+// Columns that the first screen and all sentences keep to.
 inline constexpr size_t kReportWidth = 110;
+// Tables with many columns and long names.
+inline constexpr size_t kWideReportWidth = 150;
 
 enum class Align { kLeft, kRight };
 

@@ -68,6 +68,7 @@ std::string FormatThroughput(uint64_t bytes, int64_t ns) {
 
 std::string FormatPercent(double part, double whole) {
   if (!(whole > 0)) return "-";
+  if (part == whole) return "100 %";
   const double percent = part / whole * 100;
   if (percent > 0 && percent < 0.05) return "<0.1 %";
   if (percent < 100 && percent >= 99.95) return ">99.9 %";

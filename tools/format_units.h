@@ -26,7 +26,7 @@ std::string FormatBytes(uint64_t bytes);
 // Decimal units, as link speeds are quoted: "24.6 GB/s"; "-" where no time passed.
 std::string FormatThroughput(uint64_t bytes, int64_t ns);
 
-// "96.0 %". A part that is neither nothing nor all never reads as either: "<0.1 %", ">99.9 %".
+// "96.0 %", "100 %". A part that is neither nothing nor all never reads as either: "<0.1 %", ">99.9 %".
 // "-" if the whole is not positive.
 std::string FormatPercent(double part, double whole);
 

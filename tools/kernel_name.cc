@@ -5,6 +5,7 @@
 #include <cxxabi.h>
 
 #include <algorithm>
+#include <csetjmp>
 #include <cstdlib>
 #include <memory>
 #include <utility>
@@ -12,12 +13,17 @@
 #include "absl/strings/ascii.h"
 #include "tools/format_text.h"
 
+// In libstdc++.a since GCC 4.3, but in none of its headers and not exported by libstdc++.so.
+extern "C" int __gcclibcxx_demangle_callback(const char* mangled,
+                                             void (*callback)(const char* text, size_t size, void* opaque),
+                                             void* opaque);
+
 namespace gpuprobe::tools {
 namespace {
 
-// CUTLASS names reach about 4 KiB mangled. Substitutions can make a hostile name grow exponentially when
-// demangled, and __cxa_demangle offers no limit, so long names stay as they are.
-constexpr size_t kMaxMangledBytes = 8192;
+// CUTLASS names reach about 4 KiB mangled and 8 KiB demangled.
+constexpr size_t kMaxMangledBytes = 16u << 10;
+constexpr size_t kMaxDemangledBytes = 64u << 10;
 
 bool IsOpen(char c) { return c == '<' || c == '(' || c == '[' || c == '{'; }
 bool IsClose(char c) { return c == '>' || c == ')' || c == ']' || c == '}'; }
@@ -82,6 +88,47 @@ int TemplateDepth(std::string_view name) {
   return deepest;
 }
 
+bool IsNameCharacter(char c) { return absl::ascii_isalnum(c) || c == '_' || c == ':'; }
+
+// "kernel<at::Functor<a::B>, std::array<int> >" -> "kernel<Functor<B>, array<int>>"
+std::string CutArgumentNamespaces(std::string_view name) {
+  std::string out;
+  int depth = 0;
+  for (size_t at = 0; at < name.size();) {
+    size_t end = at;
+    while (end < name.size() && IsNameCharacter(name[end])) ++end;
+    std::string_view word = name.substr(at, end - at);
+    const size_t colons = word.rfind("::");
+    if (depth > 0 && colons != word.npos && colons + 2 < word.size()) word.remove_prefix(colons + 2);
+    out.append(word);
+    for (at = end; at < name.size() && !IsNameCharacter(name[at]); ++at) {
+      if (name[at] == '<') ++depth;
+      if (name[at] == '>' && depth > 0) {
+        --depth;
+        if (out.ends_with("> ")) out.pop_back();
+      }
+      out.push_back(name[at]);
+    }
+  }
+  return out;
+}
+
+// Without its last template arguments, so many that it fits: "kernel<4, Functor<...>, ...>". Unchanged if
+// not even the first fits.
+std::string DropLastArguments(const std::string& name, size_t width) {
+  const size_t open = name.find('<');
+  if (open == name.npos || !name.ends_with('>')) return name;
+  int depth = 0;
+  for (size_t at = name.size() - 1; at > open; --at) {
+    if (name[at] == '>') ++depth;
+    if (name[at] == '<') --depth;
+    if (name[at] != ',' || depth != 1) continue;
+    std::string shorter = name.substr(0, at) + ", ...>";
+    if (DisplayWidth(shorter) <= width) return shorter;
+  }
+  return name;
+}
+
 // What says nothing about which kernel it is.
 constexpr std::pair<std::string_view, std::string_view> kShorter[] = {
     {"(anonymous namespace)::", ""},      {"<unnamed>::", ""},
@@ -100,15 +147,42 @@ std::string CutNamespaces(std::string_view name) {
   return out;
 }
 
+struct DemangleBudget {
+  size_t left;
+  std::jmp_buf out_of_it;
+};
+
+// Whether the demangler would print less than `limit`. Substitutions let a name of a few hundred bytes
+// demangle to more than any memory; __cxa_demangle has no limit, but this variant of libstdc++ hands its
+// output over piecemeal and keeps all its state on the stack, so that leaving it half-way loses nothing.
+bool DemanglesToLess(const char* mangled, size_t limit) {
+  DemangleBudget budget;
+  budget.left = limit;
+  if (setjmp(budget.out_of_it) != 0) return false;
+  __gcclibcxx_demangle_callback(
+      mangled,
+      [](const char*, size_t size, void* opaque) {
+        auto* spent = static_cast<DemangleBudget*>(opaque);
+        if (size >= spent->left) std::longjmp(spent->out_of_it, 1);
+        spent->left -= size;
+      },
+      &budget);
+  return true;
+}
+
+std::string DemangleAll(const std::string& mangled) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> name(
+      abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status), &std::free);
+  return name == nullptr ? mangled : std::string(name.get());
+}
+
 }  // namespace
 
 std::string Demangle(std::string_view mangled) {
   if (!mangled.starts_with("_Z") || mangled.size() > kMaxMangledBytes) return std::string(mangled);
-  int status = 0;
   const std::string text(mangled);
-  const std::unique_ptr<char, void (*)(void*)> name(
-      abi::__cxa_demangle(text.c_str(), nullptr, nullptr, &status), &std::free);
-  return name == nullptr ? text : std::string(name.get());
+  return DemanglesToLess(text.c_str(), kMaxDemangledBytes) ? DemangleAll(text) : text;
 }
 
 std::string ShortKernelName(std::string_view demangled, size_t width) {
@@ -116,9 +190,12 @@ std::string ShortKernelName(std::string_view demangled, size_t width) {
   const std::string cut = CutNamespaces(demangled);
   std::string shown(Signature(cut));
   if (shown.empty()) shown = cut;
-  for (int keep = TemplateDepth(shown) - 1; keep >= 0 && DisplayWidth(shown) > width; --keep) {
+  if (DisplayWidth(shown) > width) shown = CutArgumentNamespaces(shown);
+  for (int keep = TemplateDepth(shown) - 1; keep >= 1 && DisplayWidth(shown) > width; --keep) {
     shown = FoldTemplates(shown, keep);
   }
+  if (DisplayWidth(shown) > width) shown = DropLastArguments(shown, width);
+  if (DisplayWidth(shown) > width) shown = FoldTemplates(shown, 0);
   return MiddleEllipsis(ToPrintable(shown), width);
 }
 

@@ -15,8 +15,9 @@ namespace gpuprobe::tools {
 // is too long to be worth the time (names come from the trace: the demangler's cost must be bounded).
 std::string Demangle(std::string_view mangled);
 
-// For tables: without return type, parameters and clone suffix, with common namespaces cut short; template
-// arguments are folded to <...> from the inside out until it fits into `width`, then the middle goes.
+// For tables: without return type, parameters and clone suffix, with common namespaces cut short. Until it
+// fits into `width`: namespaces inside template arguments go, then arguments are folded to <...> from the
+// inside out, then the last ones go, then the middle of the name.
 std::string ShortKernelName(std::string_view demangled, size_t width);
 
 }  // namespace gpuprobe::tools

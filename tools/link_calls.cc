@@ -108,7 +108,7 @@ uint64_t LinkOps(const Indices& indices, Timeline* timeline) {
 
 }  // namespace
 
-void LinkCalls(Run* run) {
+void LinkCalls(LoadedRun* run) {
   Timeline& timeline = run->timeline;
   run->folded_driver_calls = FoldDriverCalls(&timeline);
   const Indices indices = BuildIndex(timeline, [](const HostCall&) { return true; });

@@ -104,7 +104,7 @@ absl::StatusOr<Options> MakeOptions(const Timeline& timeline, const CommandLine&
 }
 
 int Report(const CommandLine& command, const InputFiles& files) {
-  absl::StatusOr<Run> run = LoadRun(files);
+  absl::StatusOr<LoadedRun> run = LoadRun(files);
   if (!run.ok()) return Fail(std::string(run.status().message()));
   const absl::StatusOr<Options> options = MakeOptions(run->timeline, command);
   if (!options.ok()) return Fail(std::string(options.status().message()));

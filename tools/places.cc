@@ -2,7 +2,9 @@
 // Copyright the gpuprobe authors.
 #include "tools/places.h"
 
-#include <algorithm>
+#include <iterator>
+
+#include "tools/host_view.h"
 
 namespace gpuprobe::tools {
 
@@ -53,6 +55,13 @@ std::string Places::StreamText(int32_t stream) const {
     text += " of GPU " + std::to_string(timeline_.devices[s.device].ordinal);
   }
   return text;
+}
+
+int32_t Places::CopyHow(int32_t op) const {
+  if (op < 0 || timeline_.ops[op].kind != OpKind::kCopy) return -1;
+  const GpuOp& copy = timeline_.ops[op];
+  const int32_t direction = copy.shape < 0 ? 0 : timeline_.copy_shapes[copy.shape].copy_kind;
+  return direction * 2 + (IsPageableCopy(timeline_, copy) ? 1 : 0);
 }
 
 std::string Places::CopyText(int32_t how) {

@@ -20,7 +20,7 @@ namespace gpuprobe::tools {
 class Places {
  public:
   enum class Kind : uint8_t {
-    kCall,            // a symbol, b thread, c how it copies (see CopyHow) or -1
+    kCall,            // a symbol, b thread, c its CopyHow()
     kBlockedCall,     // a symbol, b thread: a submission that did not return as submissions do
     kBetween,         // a thread: between two submissions
     kOutside,         // a thread: outside CUDA
@@ -44,9 +44,9 @@ class Places {
   const std::vector<std::string>& texts() const { return texts_; }
   std::vector<std::string> TakeTexts() { return std::move(texts_); }
 
-  // How a call copies, packed for Id(): direction (CUpti_ActivityMemcpyKind) and whether the host side is
-  // pageable.
-  static int32_t CopyHow(uint8_t copy_kind, bool pageable) { return copy_kind * 2 + (pageable ? 1 : 0); }
+  // How an operation copies, packed for Id(): direction and whether the host side is pageable. -1: `op` is
+  // -1 or no copy.
+  int32_t CopyHow(int32_t op) const;
   static std::string CopyText(int32_t how);  // "DtoH, pageable"
 
  private:

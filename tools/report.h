@@ -23,7 +23,7 @@ enum class Format { kText, kJson, kCsv };
 const char* ReportName(ReportKind kind);  // "summary", ...
 
 struct ReportInput {
-  const Run& run;
+  const LoadedRun& run;
   const Analysis& analysis;
   Options options;                // the window in absolute trace time
   std::optional<int> top;         // rows to list; nullopt: the report's default; 0: all

@@ -16,6 +16,7 @@ namespace gpuprobe::tools {
 namespace {
 
 constexpr size_t kDefaultRows = 30;
+constexpr size_t kNameWidth = 64;  // what kWideReportWidth leaves beside the numbers
 
 // What differs between the three.
 struct Layout {
@@ -68,8 +69,7 @@ std::string Text(const Layout& layout, const ActivityTable& activity, const Repo
       cells.push_back(FormatThroughput(row.bytes, stats.total_ns));
     }
     if (layout.failures) cells.push_back(row.failed == 0 ? "-" : FormatCount(row.failed));
-    // 45: what is left beside nine numeric columns; the table cuts further if those are wide.
-    cells.push_back(layout.mangled ? ShortKernelName(row.name, 45) : row.name);
+    cells.push_back(layout.mangled ? ShortKernelName(row.name, kNameWidth) : row.name);
     table.rows.push_back(std::move(cells));
   }
   std::string out = TextPreamble(input);
@@ -81,7 +81,7 @@ std::string Text(const Layout& layout, const ActivityTable& activity, const Repo
   if (activity.rows.empty()) {
     absl::StrAppend(&out, "nothing recorded\n");
   } else {
-    absl::StrAppend(&out, RenderTable(table), MoreLine(shown, activity.rows.size(), 0));
+    absl::StrAppend(&out, RenderTable(table, 0, kWideReportWidth), MoreLine(shown, activity.rows.size(), 0));
     absl::StrAppend(&out, "\nTime %: of all rows (", FormatDuration(activity.total_ns),
                     "); % of wall: of ", FormatDuration(activity.wall_ns),
                     ". Sums of durations: what ran side by side counts twice.\n");

@@ -16,6 +16,7 @@ namespace gpuprobe::tools {
 namespace {
 
 constexpr size_t kDefaultRows = 20;
+constexpr size_t kNeighbourWidth = 26;
 
 struct Listed {
   const DeviceReport* device;
@@ -101,10 +102,11 @@ std::string GapsText(const ReportInput& input) {
     table.rows.push_back({absl::StrCat(row.device->device), RelativeTime(row.gap->begin_ns, origin),
                           FormatDuration(row.duration()),
                           main == nullptr ? "" : absl::StrCat(CauseLabel(main->cause), others ? " +" : ""),
-                          Neighbour(input, row.gap->previous_op, 18), Neighbour(input, row.gap->next_op, 18),
+                          Neighbour(input, row.gap->previous_op, kNeighbourWidth),
+                          Neighbour(input, row.gap->next_op, kNeighbourWidth),
                           main == nullptr ? "" : WhereOf(input.analysis, *main)});
   }
-  absl::StrAppend(&out, "\n", RenderTable(table), MoreLine(shown, listed.size(), 0),
+  absl::StrAppend(&out, "\n", RenderTable(table, 0, kWideReportWidth), MoreLine(shown, listed.size(), 0),
                   "\nLongest first; begin: seconds into the window, as --from takes it; +: with other causes "
                   "(--format json)\n");
   return out;

@@ -97,7 +97,7 @@ std::string Captured(const Process& process) {
   return what.empty() ? "no host calls: causes that need them are unknown" : absl::StrJoin(what, ", ");
 }
 
-std::string ProcessBlock(const Run& run, size_t index, int64_t origin) {
+std::string ProcessBlock(const LoadedRun& run, size_t index, int64_t origin) {
   const Process& process = run.timeline.processes[index];
   const ProcessCapture& capture = run.captures[index];
   std::string title = absl::StrCat("PROCESS ", process.pid);
@@ -129,7 +129,7 @@ std::string ProcessBlock(const Run& run, size_t index, int64_t origin) {
   return out;
 }
 
-std::string FilesBlock(const Run& run) {
+std::string FilesBlock(const LoadedRun& run) {
   Table table;
   table.columns = {{"bytes"}, {"frames"}, {"records"}, {"B/record"}, {"damaged"}, {"unknown"},
                    {"state", Align::kLeft}, {"file", Align::kLeft, true}};
@@ -154,7 +154,7 @@ std::string Period(int64_t begin_ns, int64_t end_ns, int64_t origin) {
                       end_ns == 0 ? "the end" : RelativeTime(end_ns, origin));
 }
 
-std::string LossBlock(const Run& run, int64_t origin) {
+std::string LossBlock(const LoadedRun& run, int64_t origin) {
   Table table;
   table.columns = {{"count"}, {"of", Align::kLeft}, {"pid"}, {"when", Align::kLeft},
                    {"cause", Align::kLeft, true}};
@@ -265,7 +265,7 @@ void WriteCost(const CostFacts& cost, JsonWriter* json) {
   json->Field("flush_ns", cost.flush_ns).Field("start_ns", cost.start_ns).EndObject();
 }
 
-void WriteProcess(const Run& run, size_t index, JsonWriter* json) {
+void WriteProcess(const LoadedRun& run, size_t index, JsonWriter* json) {
   const Process& process = run.timeline.processes[index];
   const ProcessCapture& capture = run.captures[index];
   json->BeginObject().Field("pid", process.pid).Field("parent_pid", capture.parent_pid);
@@ -307,7 +307,7 @@ const char* BlindKey(Blind::Why why) {
   return "unknown";
 }
 
-void WriteHoles(const Run& run, JsonWriter* json) {
+void WriteHoles(const LoadedRun& run, JsonWriter* json) {
   json->Key("damage").BeginArray();
   for (const FileDamage& item : run.damage) {
     json->BeginObject().Field("path", run.timeline.inputs[static_cast<size_t>(item.input)].path);
@@ -377,7 +377,7 @@ std::string InfoJson(const ReportInput& input) {
 }
 
 std::string InfoCsv(const ReportInput& input) {
-  const Run& run = input.run;
+  const LoadedRun& run = input.run;
   Table table;
   for (const char* title : {"scope", "id", "key", "value"}) table.columns.push_back({title});
   const auto row = [&table](const char* scope, const auto& id, const char* key, const auto& value) {

@@ -25,7 +25,7 @@ bool IsKernelKind(const std::string& name) {
   return absl::AsciiStrToUpper(name).find("KERNEL") != std::string::npos;
 }
 
-std::string WhyNoKernelRecords(const Run& run) {
+std::string WhyNoKernelRecords(const LoadedRun& run) {
   for (const ProcessCapture& capture : run.captures) {
     if (!capture.off_reason.empty()) return absl::StrCat("gpuprobe turned itself off: ", capture.off_reason);
     for (const CaptureOutcome& kind : capture.kinds) {
@@ -67,7 +67,7 @@ std::string DeviceNames(const Timeline& timeline) {
 }
 
 // Nothing is missing from the files, but another CUPTI client may have kept us from recording.
-std::string Blindness(const Run& run) {
+std::string Blindness(const LoadedRun& run) {
   int64_t longest_ns = 0;
   std::string who;
   for (const Blind& blind : run.timeline.blinds) {
@@ -121,7 +121,7 @@ KernelRecordsCheck CheckKernelRecords(const ReportInput& input) {
   return check;
 }
 
-LossTotals SumLosses(const Run& run) {
+LossTotals SumLosses(const LoadedRun& run) {
   LossTotals totals;
   for (const LossItem& loss : run.timeline.losses) {
     if (loss.cause == kLossCuptiDropped) totals.cupti_dropped += loss.count;
@@ -131,7 +131,7 @@ LossTotals SumLosses(const Run& run) {
   return totals;
 }
 
-std::string Completeness(const Run& run) {
+std::string Completeness(const LoadedRun& run) {
   if (run.complete()) return Blindness(run);
   std::vector<std::string> missing;
   const auto& inputs = run.timeline.inputs;

@@ -24,7 +24,7 @@ struct KernelRecordsCheck {
 KernelRecordsCheck CheckKernelRecords(const ReportInput& input);
 
 // "complete, nothing lost", or what is missing.
-std::string Completeness(const Run& run);
+std::string Completeness(const LoadedRun& run);
 // "gpuprobe: run NAME, 5 processes, 1 GPU (NVIDIA H200), 6.41 s, complete, nothing lost\n"
 std::string HeaderLine(const ReportInput& input);
 // Header, and one line for each file with a problem, each unusable input and each notice.
@@ -33,7 +33,7 @@ std::string TextPreamble(const ReportInput& input);
 struct LossTotals {
   uint64_t cupti_dropped = 0, ring_dropped = 0, damaged_bytes = 0;
 };
-LossTotals SumLosses(const Run& run);
+LossTotals SumLosses(const LoadedRun& run);
 
 // Opens the object and writes schema, partial, run, inputs; the caller goes on and ends with EndReport,
 // which writes `loss` and closes the object.

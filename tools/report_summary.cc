@@ -15,14 +15,16 @@
 namespace gpuprobe::tools {
 namespace {
 
-constexpr size_t kVerdictIndent = 9;
+constexpr size_t kLabelWidth = 9;
 constexpr size_t kDefaultWaits = 5;
 constexpr double kWorthNaming = 1.05;  // a bound below is no promise worth a line
 
-void AppendLabelled(const char* label, const std::string& text, std::string* out) {
+// Nothing for an empty text. `indent`: columns before the label.
+void AppendLabelled(size_t indent, const char* label, const std::string& text, std::string* out) {
   if (text.empty()) return;
-  absl::StrAppend(out, absl::StrFormat("%-*s", static_cast<int>(kVerdictIndent), label),
-                  WrapText(ToPrintable(text), kVerdictIndent, kVerdictIndent, kReportWidth), "\n");
+  const size_t column = indent + kLabelWidth;
+  absl::StrAppend(out, std::string(indent, ' '), absl::StrFormat("%-*s", static_cast<int>(kLabelWidth), label),
+                  WrapText(ToPrintable(text), column, column, kReportWidth), "\n");
 }
 
 std::string KernelRecordsText(const KernelRecordsCheck& check) {
@@ -34,21 +36,21 @@ std::string KernelRecordsText(const KernelRecordsCheck& check) {
 std::string VerdictBlock(const ReportInput& input, const KernelRecordsCheck& check) {
   std::string out;
   if (check.unavailable) {
-    AppendLabelled("VERDICT", KernelRecordsText(check), &out);
+    AppendLabelled(0, "VERDICT", KernelRecordsText(check), &out);
     return out;
   }
   const Verdict& verdict = input.analysis.verdict;
-  AppendLabelled("VERDICT", verdict.headline, &out);
-  AppendLabelled("", verdict.evidence, &out);
-  if (!verdict.action.empty()) AppendLabelled("", absl::StrCat("do       ", verdict.action), &out);
+  AppendLabelled(0, "VERDICT", verdict.headline, &out);
+  AppendLabelled(0, "", verdict.evidence, &out);
+  AppendLabelled(kLabelWidth, "do", verdict.action, &out);
   std::string bound;
   if (verdict.upper_bound_speedup >= kWorthNaming) {
     bound = absl::StrCat("at most ", FormatFactor(verdict.upper_bound_speedup), " if that cost nothing");
   }
   if (!verdict.runner_up.empty()) {
-    absl::StrAppend(&bound, bound.empty() ? "" : "; ", "next is ", verdict.runner_up);
+    absl::StrAppend(&bound, bound.empty() ? "" : "; ", verdict.runner_up);
   }
-  if (!bound.empty()) AppendLabelled("", absl::StrCat("bound    ", bound), &out);
+  AppendLabelled(kLabelWidth, "bound", bound, &out);
   return out;
 }
 
@@ -169,7 +171,7 @@ std::string TrustLine(const ReportInput& input) {
   }
   if (!input.run.aligned) absl::StrAppend(&text, "; clocks of several hosts not aligned");
   std::string out = "\n";
-  AppendLabelled("TRUST", text, &out);
+  AppendLabelled(0, "TRUST", text, &out);
   return out;
 }
 

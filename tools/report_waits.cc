@@ -37,7 +37,7 @@ std::string WaitsText(const ReportInput& input) {
                           FormatDuration(wait.device_idle_ns), FormatDuration(wait.idle_after_ns),
                           wait.where});
   }
-  absl::StrAppend(&out, RenderTable(table), MoreLine(shown, waits.size(), 0),
+  absl::StrAppend(&out, RenderTable(table, 0, kWideReportWidth), MoreLine(shown, waits.size(), 0),
                   "\nGPU busy meanwhile is harmless; GPU idle after: until the thread's next submission "
                   "reached the GPU\n");
   return out;

@@ -21,6 +21,7 @@ StreamOrder::StreamOrder(const Timeline& timeline) {
   for (const UntimedOp& op : timeline.untimed) {
     if (op.stream >= 0) wanted[op.stream] = true;
   }
+  if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return;
   for (const GpuOp& op : timeline.ops) {
     if (op.stream < 0 || !wanted[op.stream] || op.correlation == 0) continue;
     entries_.push_back({op.stream, op.correlation, op.start_ns, op.end_ns});

@@ -83,7 +83,7 @@ const ProcessCapture& SameBoot(const std::vector<ProcessCapture>& captures, cons
   return wanted;
 }
 
-void AlignClocks(Run* run) {
+void AlignClocks(LoadedRun* run) {
   Shifts shifts(run->captures.size(), 0);
   bool any = false;
   for (size_t p = 0; p < run->captures.size(); ++p) {
@@ -107,7 +107,7 @@ void AlignClocks(Run* run) {
   if (any) ApplyShifts(shifts, &run->timeline);
 }
 
-void CheckAligned(Run* run) {
+void CheckAligned(LoadedRun* run) {
   std::vector<std::string> boots;
   for (const ProcessCapture& capture : run->captures) {
     if (std::find(boots.begin(), boots.end(), capture.boot_id) == boots.end()) boots.push_back(capture.boot_id);
@@ -127,7 +127,7 @@ std::string NothingReadable(const std::vector<Unusable>& unusable) {
 
 }  // namespace
 
-bool Run::complete() const {
+bool LoadedRun::complete() const {
   const auto whole = [](const InputFile& file) { return file.complete; };
   const auto lost = [](const LossItem& loss) { return WordsForLoss(loss.cause).hides; };
   const auto off = [](const ProcessCapture& capture) { return !capture.off_reason.empty(); };
@@ -136,8 +136,8 @@ bool Run::complete() const {
          std::none_of(captures.begin(), captures.end(), off);
 }
 
-absl::StatusOr<Run> LoadRun(const InputFiles& files) {
-  Run run;
+absl::StatusOr<LoadedRun> LoadRun(const InputFiles& files) {
+  LoadedRun run;
   run.name = files.run_name;
   run.unusable = files.unusable;
   run.notices = files.notices;

@@ -10,9 +10,9 @@
 //    Where the constants differ by kSameClockNs or more the wall clock was stepped between the sessions, and
 //    the difference is the shift; less is only the error of reading the constant, while the record times
 //    themselves are the wall clock's in both files. Files of different boots stay as they are, and
-//    Run::aligned becomes false.
+//    LoadedRun::aligned becomes false.
 //  - What is missing (damage, loss, other clients) becomes Timeline::blinds and ::losses.
-// Nothing is dropped silently: an input that cannot be used is in Run::unusable.
+// Nothing is dropped silently: an input that cannot be used is in LoadedRun::unusable.
 #ifndef GPUPROBE_TOOLS_TRACE_LOADER_H_
 #define GPUPROBE_TOOLS_TRACE_LOADER_H_
 
@@ -85,7 +85,7 @@ struct FileDamage {
   std::string detail;
 };
 
-struct Run {
+struct LoadedRun {
   std::string name;           // what the user named, without the folders above it
   Timeline timeline;
   std::vector<ProcessCapture> captures;
@@ -100,7 +100,7 @@ struct Run {
 };
 
 // Fails only if not one input can be read; the message then has a line for each of them.
-absl::StatusOr<Run> LoadRun(const InputFiles& files);
+absl::StatusOr<LoadedRun> LoadRun(const InputFiles& files);
 
 }  // namespace gpuprobe::tools
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <tuple>
 #include <unordered_map>
 
@@ -22,19 +23,6 @@ std::string BlindText(const Blind& blind) {
     case Blind::Why::kDamage: return "damaged: " + blind.who;
   }
   return blind.who;
-}
-
-std::vector<bool> ProcessesOf(const Timeline& timeline, const Scope& scope,
-                              const DeviceActivity& activity) {
-  std::vector<bool> uses(timeline.processes.size(), false);
-  const auto add = [&](int32_t process) {
-    if (process >= 0 && scope.Contains(process)) uses[process] = true;
-  };
-  for (const int32_t index : activity.ops) add(timeline.ops[index].process);
-  for (const UntimedOp& op : timeline.untimed) {
-    if (op.device == activity.device) add(op.process);
-  }
-  return uses;
 }
 
 // Where operations without times may have run: between their neighbours on the stream.
@@ -98,9 +86,8 @@ class UntimedRanges {
 Lane UnseenTimes(const Timeline& timeline, const Scope& scope, const DeviceActivity& activity,
                  const StreamOrder& order, Places& places) {
   std::vector<Range> ranges;
-  const std::vector<bool> uses = ProcessesOf(timeline, scope, activity);
   for (const Blind& blind : timeline.blinds) {
-    if (blind.process >= 0 && !uses[blind.process]) continue;
+    if (blind.process >= 0 && !activity.processes[blind.process]) continue;
     ranges.push_back({blind.begin_ns, blind.end_ns, places.OfText(BlindText(blind))});
   }
   const UntimedRanges untimed(timeline, activity, order);
@@ -118,14 +105,12 @@ Lane UnseenTimes(const Timeline& timeline, const Scope& scope, const DeviceActiv
   return lane;
 }
 
-int64_t BlindNs(const Timeline& timeline, const Scope& scope,
-                const std::vector<DeviceActivity>& activities,
+int64_t BlindNs(const Timeline& timeline, const std::vector<DeviceActivity>& activities,
                 const std::vector<DeviceReport>& reports) {
   std::vector<Window> blind;
   for (size_t d = 0; d < reports.size(); ++d) {
-    const std::vector<bool> uses = ProcessesOf(timeline, scope, activities[d]);
     for (const Blind& b : timeline.blinds) {
-      if (b.process >= 0 && !uses[b.process]) continue;
+      if (b.process >= 0 && !activities[d].processes[b.process]) continue;
       blind.push_back({std::max(b.begin_ns, reports[d].window.start_ns),
                        std::min(b.end_ns, reports[d].window.end_ns)});
     }

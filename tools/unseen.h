@@ -7,6 +7,7 @@
 #define GPUPROBE_TOOLS_UNSEEN_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "tools/device_activity.h"
 #include "tools/interval_set.h"
@@ -23,8 +24,7 @@ Lane UnseenTimes(const Timeline& timeline, const Scope& scope, const DeviceActiv
 
 // Length of the union of the blind times of the processes in scope that use a device, within that device's
 // window, over all reports.
-int64_t BlindNs(const Timeline& timeline, const Scope& scope,
-                const std::vector<DeviceActivity>& activities,
+int64_t BlindNs(const Timeline& timeline, const std::vector<DeviceActivity>& activities,
                 const std::vector<DeviceReport>& reports);
 
 }  // namespace gpuprobe::tools

@@ -155,12 +155,7 @@ class WaitMeter {
   WaitRow& RowOf(int32_t call) {
     const HostCall& c = timeline_.calls[call];
     const bool queue_full = host_.RoleOf(call) == Role::kSubmit;
-    int32_t how = -1;
-    if (const int32_t op = host_.OpOf(call);
-        op >= 0 && timeline_.ops[op].kind == OpKind::kCopy && timeline_.ops[op].shape >= 0) {
-      how = Places::CopyHow(timeline_.copy_shapes[timeline_.ops[op].shape].copy_kind,
-                            IsPageableCopy(timeline_, timeline_.ops[op]));
-    }
+    const int32_t how = places_.CopyHow(host_.OpOf(call));
     const auto [entry, is_new] =
         rows_.try_emplace(std::make_tuple(c.symbol, c.thread, how, queue_full));
     WaitRow& row = entry->second;

@@ -21,12 +21,12 @@ namespace {
 
 // What the fake library was asked and what it is like. Precondition: one test at a time.
 struct FakeCupti {
-  std::vector<std::string> calls;         // without the per-call filters
-  std::set<int32_t> enabled;              // kinds
+  std::vector<std::string> calls;  // without the per-call filters
+  std::set<int32_t> enabled;       // kinds
   std::set<int32_t> ever_enabled;
   std::set<uint32_t> runtime_off, driver_off;
   std::map<int32_t, Result> kind_answers;
-  int fail_call = -1;                     // position in `calls` that gets `failure`
+  int fail_call = -1;  // position in `calls` that gets `failure`
   Result failure = CUPTI_SUCCESS;
   uint8_t zeroed = 0;
   size_t preallocated = 3;
@@ -179,10 +179,10 @@ TEST_F(ActivitySourceTest, StartEnablesTheKindsOneByOneInOrder) {
   ASSERT_TRUE(Start()) << why_;
   EXPECT_TRUE(source_.active());
   const std::vector<std::string> expected = {
-      "Subscribe", "Unsubscribe", "GetAttribute", "SetAttribute 5", "GetThreadIdType",
-      "SetThreadIdType 1", "RegisterCallbacks", "Enable 1", "Enable 2", "Enable 22", "Enable 10",
-      "Enable 5", "Enable 4", "Enable 38", "Enable 8", "Enable 9", "Enable 37", "Enable 36",
-      "Enable 17", "Enable 51"};
+      "Subscribe",         "Unsubscribe",       "GetAttribute", "SetAttribute 5", "GetThreadIdType",
+      "SetThreadIdType 1", "RegisterCallbacks", "Enable 1",     "Enable 2",       "Enable 22",
+      "Enable 10",         "Enable 5",          "Enable 4",     "Enable 38",      "Enable 8",
+      "Enable 9",          "Enable 37",         "Enable 36",    "Enable 17",      "Enable 51"};
   EXPECT_EQ(fake_.calls, expected);
   EXPECT_FALSE(fake_.subscribed);
   EXPECT_EQ(fake_.zeroed, 1);
@@ -312,8 +312,9 @@ TEST_F(ActivitySourceTest, EachKindMayBeRefusedAlone) {
     EXPECT_EQ(noted, 1u) << refused;
     source.Pause();
     EXPECT_TRUE(fresh.enabled.empty());
-    EXPECT_EQ(std::count(fresh.calls.begin(), fresh.calls.end(), "Disable " + std::to_string(refused)),
-              0);
+    EXPECT_EQ(
+        std::count(fresh.calls.begin(), fresh.calls.end(), "Disable " + std::to_string(refused)),
+        0);
   }
 }
 
@@ -421,8 +422,7 @@ TEST_F(ActivitySourceTest, EveryCallMayFailWithEveryError) {
       fresh.fail_call = static_cast<int>(k);
       fresh.failure = error;
       ActivitySource source;
-      const bool started =
-          source.Start(&api_, options, &Requested, &Completed, why_, sizeof(why_));
+      const bool started = source.Start(&api_, options, &Requested, &Completed, why_, sizeof(why_));
       const bool subscribe_failed = k == 0 && error != 35;
       const bool register_failed = sequence[k] == "RegisterCallbacks";
       EXPECT_EQ(started, !subscribe_failed && !register_failed) << sequence[k] << " " << error;

@@ -45,17 +45,24 @@ TEST(ApiCalls, AscendUniquelyAndAreFoundByCbid) {
 }
 
 TEST(ApiCalls, NumbersAreThoseOfTheHeaders) {
-  struct { ApiDomain domain; uint32_t cbid; const char* name; } const cases[] = {
+  struct {
+    ApiDomain domain;
+    uint32_t cbid;
+    const char* name;
+  } const cases[] = {
       {ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, "cudaLaunchKernel"},
-      {ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_v11060, "cudaLaunchKernelExC"},
-      {ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_ptsz_v7000, "cudaMemcpyAsync_ptsz"},
+      {ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_v11060,
+       "cudaLaunchKernelExC"},
+      {ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_ptsz_v7000,
+       "cudaMemcpyAsync_ptsz"},
       {ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaMemset_ptds_v7000, "cudaMemset_ptds"},
       {ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020,
        "cudaDeviceSynchronize"},
       {ApiDomain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000, "cudaGraphLaunch"},
       {ApiDomain::kDriver, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, "cuLaunchKernel"},
       {ApiDomain::kDriver, CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoD_v2, "cuMemcpyHtoD"},
-      {ApiDomain::kDriver, CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2_ptsz, "cuMemcpyDtoHAsync_ptsz"},
+      {ApiDomain::kDriver, CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2_ptsz,
+       "cuMemcpyDtoHAsync_ptsz"},
       {ApiDomain::kDriver, CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize, "cuStreamSynchronize"},
       {ApiDomain::kDriver, CUPTI_DRIVER_TRACE_CBID_cuCtxGetCurrent, "cuCtxGetCurrent"},
   };
@@ -67,7 +74,11 @@ TEST(ApiCalls, NumbersAreThoseOfTheHeaders) {
 }
 
 TEST(ApiCalls, WhatSubmitsBlocksAllocatesOrLoadsIsRecordedWithItsClass) {
-  struct { ApiDomain domain; ApiClass api_class; const char* name; } const cases[] = {
+  struct {
+    ApiDomain domain;
+    ApiClass api_class;
+    const char* name;
+  } const cases[] = {
       {ApiDomain::kRuntime, ApiClass::kLaunch, "cudaLaunchKernel"},
       {ApiDomain::kRuntime, ApiClass::kLaunch, "cudaLaunchKernel_ptsz"},
       {ApiDomain::kRuntime, ApiClass::kLaunch, "cudaLaunchKernelExC"},
@@ -139,19 +150,19 @@ TEST(ApiCalls, WhatSubmitsBlocksAllocatesOrLoadsIsRecordedWithItsClass) {
 TEST(ApiCalls, ChatterIsNotRecorded) {
   for (const char* name :
        {"cudaGetDevice", "cudaSetDevice", "cudaGetLastError", "cudaPeekAtLastError",
-        "cudaGetErrorString", "cudaStreamIsCapturing", "cudaStreamGetCaptureInfo", "cudaStreamQuery",
-        "cudaEventQuery", "cudaDeviceGetAttribute", "cudaPointerGetAttributes", "cudaGetDeviceCount",
-        "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", "cudaEventElapsedTime",
-        "__cudaPushCallConfiguration", "__cudaPopCallConfiguration", "cudaGraphAddKernelNode",
-        "cudaThreadExchangeStreamCaptureMode"}) {
+        "cudaGetErrorString", "cudaStreamIsCapturing", "cudaStreamGetCaptureInfo",
+        "cudaStreamQuery", "cudaEventQuery", "cudaDeviceGetAttribute", "cudaPointerGetAttributes",
+        "cudaGetDeviceCount", "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
+        "cudaEventElapsedTime", "__cudaPushCallConfiguration", "__cudaPopCallConfiguration",
+        "cudaGraphAddKernelNode", "cudaThreadExchangeStreamCaptureMode"}) {
     const ApiCall* call = ByName(ApiDomain::kRuntime, name);
     ASSERT_NE(call, nullptr) << name;
     EXPECT_FALSE(call->recorded) << name;
   }
-  for (const char* name :
-       {"cuCtxGetCurrent", "cuCtxSetCurrent", "cuCtxPushCurrent", "cuCtxPopCurrent", "cuGetProcAddress",
-        "cuKernelGetAttribute", "cuDevicePrimaryCtxGetState", "cuDeviceGetAttribute", "cuStreamQuery",
-        "cuEventQuery", "cuFuncGetAttribute", "cuPointerGetAttributes"}) {
+  for (const char* name : {"cuCtxGetCurrent", "cuCtxSetCurrent", "cuCtxPushCurrent",
+                           "cuCtxPopCurrent", "cuGetProcAddress", "cuKernelGetAttribute",
+                           "cuDevicePrimaryCtxGetState", "cuDeviceGetAttribute", "cuStreamQuery",
+                           "cuEventQuery", "cuFuncGetAttribute", "cuPointerGetAttributes"}) {
     const ApiCall* call = ByName(ApiDomain::kDriver, name);
     ASSERT_NE(call, nullptr) << name;
     EXPECT_FALSE(call->recorded) << name;

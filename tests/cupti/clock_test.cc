@@ -13,7 +13,7 @@ namespace gpuprobe::cupti {
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
-constexpr int64_t kBoot = 1'000'000 * kSecond;                  // CLOCK_MONOTONIC at the start
+constexpr int64_t kBoot = 1'000'000 * kSecond;                    // CLOCK_MONOTONIC at the start
 constexpr int64_t kWall = 1'796'036'664 * kSecond + 114'978'722;  // CLOCK_REALTIME then
 
 // Clocks of a made-up machine. A read takes 20 ns. Precondition: one test at a time.
@@ -254,7 +254,8 @@ uint64_t CountUp() {
   return ticks.fetch_add(1000, std::memory_order_relaxed);
 }
 
-// Registrations come from application threads while the drain thread converts (for ThreadSanitizer).
+// Registrations come from application threads while the drain thread converts (for
+// ThreadSanitizer).
 TEST(Clock, ForeignClockMayComeFromAnotherThread) {
   TraceClock clock;
   clock.Init(nullptr);

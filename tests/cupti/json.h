@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// As much JSON as expected.json needs: objects, arrays, strings without escapes, integers. Numbers keep
-// their 64 bits (times have 19 digits).
+// As much JSON as expected.json needs: objects, arrays, strings without escapes, integers. Numbers
+// keep their 64 bits (times have 19 digits).
 #ifndef GPUPROBE_TESTS_CUPTI_JSON_H_
 #define GPUPROBE_TESTS_CUPTI_JSON_H_
 

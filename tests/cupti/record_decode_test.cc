@@ -163,9 +163,11 @@ TEST(RecordDecode, KernelOf128HasNoDeviceLaunch) {
 
 #if CUPTI_API_VERSION >= 130000
 TEST(RecordDecode, KernelsFrom130TellDeviceLaunch) {
-  struct { uint32_t version; size_t size; } const cases[] = {
-      {130000, 216}, {130001, 216}, {130100, 224}, {130200, 224},
-      {130301, 232}, {130401, 248}, {130500, 248}, {140000, 248}};
+  struct {
+    uint32_t version;
+    size_t size;
+  } const cases[] = {{130000, 216}, {130001, 216}, {130100, 224}, {130200, 224},
+                     {130301, 232}, {130401, 248}, {130500, 248}, {140000, 248}};
   for (const auto& c : cases) {
     auto kernel = MakeKernel<CUpti_ActivityKernel10>();
     kernel.isDeviceLaunched = 1;
@@ -234,7 +236,11 @@ TEST(RecordDecode, CopyPaddingBefore130IsNotReadAsDeviceLaunch) {
 TEST(RecordDecode, CopiesOf128And130And134) {
   auto copy6 = MakeCopy<CUpti_ActivityMemcpy6>();
   copy6.isDeviceLaunched = 1;
-  struct { uint32_t version; size_t size; bool device_launched; } const cases[] = {
+  struct {
+    uint32_t version;
+    size_t size;
+    bool device_launched;
+  } const cases[] = {
       {kCuda128, 96, false}, {28, 96, false}, {kCuda130, 96, true}, {130400, 112, true}};
   for (const auto& c : cases) {
     Buffer buffer;
@@ -475,7 +481,10 @@ TEST(RecordDecode, OverheadHasACorrelationFrom123) {
   const CUpti_ActivityOverhead old_overhead = MakeOverhead(CUPTI_ACTIVITY_OBJECT_THREAD);
   memcpy(&overhead, &old_overhead, sizeof(old_overhead));
   overhead.correlationId = 31;
-  struct { uint32_t version; size_t size; } const cases[] = {{21, 48}, {22, 56}, {kCuda130, 56}};
+  struct {
+    uint32_t version;
+    size_t size;
+  } const cases[] = {{21, 48}, {22, 56}, {kCuda130, 56}};
   for (const auto& c : cases) {
     Buffer buffer;
     buffer.Add(overhead, c.size).Add(overhead, c.size);
@@ -540,8 +549,10 @@ TEST(RecordDecode, ContextsOfAllSizesAndStreams) {
   stream.streamId = 13;
   stream.priority = 5;
   stream.flag = CUPTI_ACTIVITY_STREAM_CREATE_FLAG_NON_BLOCKING;
-  struct { uint32_t version; size_t size; } const cases[] = {
-      {kCuda118, 16}, {kCuda124, 24}, {23, 32}, {kCuda130, 32}, {130100, 40}};
+  struct {
+    uint32_t version;
+    size_t size;
+  } const cases[] = {{kCuda118, 16}, {kCuda124, 24}, {23, 32}, {kCuda130, 32}, {130100, 40}};
   for (const auto& c : cases) {
     Buffer buffer;
     buffer.Add(context, c.size).Add(stream).Add(context, c.size).Add(stream);
@@ -857,7 +868,10 @@ TEST_F(WalkedBoth, UnknownKindInALaterBufferFallsBackAndIsCounted) {
   plain.Add(MakeKernel<CUpti_ActivityKernel8>());
   for (int i = 0; i < 4; ++i) Decode(plain, 0, &decoder_);
   g_walk_sizes[77] = 48;
-  struct { uint32_t kind; uint8_t rest[44]; } strange = {77, {}};
+  struct {
+    uint32_t kind;
+    uint8_t rest[44];
+  } strange = {77, {}};
   Buffer buffer;
   buffer.Add(MakeKernel<CUpti_ActivityKernel8>())
       .Add(strange)
@@ -978,10 +992,17 @@ TEST(RecordDecode, NonsenseFromGetNextRecordEndsTheWalk) {
     api.ActivityGetNextRecord = [](uint8_t*, size_t, void** record) -> Result {
       ++s_calls;
       switch (s_variant) {
-        case 0: *record = inside; break;                       // never moves on
-        case 1: *record = inside + 100000; break;              // outside
-        case 2: *record = inside - 8; break;                   // before
-        default: *record = s_calls % 2 ? inside + 8 : inside;  // backwards
+        case 0:
+          *record = inside;
+          break;  // never moves on
+        case 1:
+          *record = inside + 100000;
+          break;  // outside
+        case 2:
+          *record = inside - 8;
+          break;  // before
+        default:
+          *record = s_calls % 2 ? inside + 8 : inside;  // backwards
       }
       return kSuccess;
     };

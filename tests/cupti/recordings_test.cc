@@ -55,7 +55,8 @@ void ExpectGaps(const Json& expected, const std::vector<int64_t>& gaps, int64_t 
 }
 
 // "3 STREAM_SYNCHRONIZE": {count, total_ns}
-void ExpectByNumber(const Json& expected, const std::map<uint32_t, std::pair<int64_t, int64_t>>& got) {
+void ExpectByNumber(const Json& expected,
+                    const std::map<uint32_t, std::pair<int64_t, int64_t>>& got) {
   EXPECT_EQ(expected.members.size(), got.size());
   for (const auto& [name, values] : expected.members) {
     const uint32_t number = static_cast<uint32_t>(std::stoul(name));
@@ -107,11 +108,11 @@ TEST_P(Recordings, EveryRecordOfEveryBufferIsDecoded) {
     KeepingSink sink;
     decoder.Decode(buffers_[i].data(), buffers_[i].size(), &sink, &stats_);
     const std::map<std::string, size_t> counts = {
-        {"MEMCPY", sink.copies.size()},           {"MEMSET", sink.sets.size()},
-        {"RUNTIME", sink.calls.size()},           {"DEVICE", sink.devices.size()},
-        {"CONTEXT", sink.contexts.size()},        {"CONCURRENT_KERNEL", sink.kernels.size()},
-        {"OVERHEAD", sink.overheads.size()},      {"CUDA_EVENT", sink.events.size()},
-        {"STREAM", sink.streams.size()},          {"SYNCHRONIZATION", sink.syncs.size()},
+        {"MEMCPY", sink.copies.size()},      {"MEMSET", sink.sets.size()},
+        {"RUNTIME", sink.calls.size()},      {"DEVICE", sink.devices.size()},
+        {"CONTEXT", sink.contexts.size()},   {"CONCURRENT_KERNEL", sink.kernels.size()},
+        {"OVERHEAD", sink.overheads.size()}, {"CUDA_EVENT", sink.events.size()},
+        {"STREAM", sink.streams.size()},     {"SYNCHRONIZATION", sink.syncs.size()},
         {"GRAPH_TRACE", sink.graphs.size()}};
     for (const auto& [kind, count] : counts) {
       const auto& records = expected_buffers[i]["records"].members;
@@ -313,7 +314,8 @@ TEST_P(Recordings, TheCallFilterRemovesMostCallsAndKeepsEveryLaunch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Recordings,
-                         ::testing::Values("resnet_dataloader.cuptibuf.gz", "gpt_train.cuptibuf.gz"),
+                         ::testing::Values("resnet_dataloader.cuptibuf.gz",
+                                           "gpt_train.cuptibuf.gz"),
                          [](const auto& test) {
                            const std::string name = test.param;
                            return name.substr(0, name.find('.'));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// A stand-in for cuptiActivityGetNextRecord: walks a buffer by a table of sizes, with the results that
-// CUPTI's documentation names. Precondition: one decoder at a time (the table is global, as the real
-// function takes none).
+// A stand-in for cuptiActivityGetNextRecord: walks a buffer by a table of sizes, with the results
+// that CUPTI's documentation names. Precondition: one decoder at a time (the table is global, as
+// the real function takes none).
 #ifndef GPUPROBE_TESTS_CUPTI_SIZE_WALK_H_
 #define GPUPROBE_TESTS_CUPTI_SIZE_WALK_H_
 

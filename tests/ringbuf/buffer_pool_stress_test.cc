@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Many threads, few buffers: the pool is exhausted most of the time, and the free lists' heads come back to
-// the same node all the time. Counts are small enough for ThreadSanitizer on two busy cores.
+// Many threads, few buffers: the pool is exhausted most of the time, and the free lists' heads come
+// back to the same node all the time. Counts are small enough for ThreadSanitizer on two busy
+// cores.
 #include <sched.h>
 
 #include <array>
@@ -21,7 +22,8 @@ namespace {
 constexpr size_t kBytes = 4096;
 constexpr uint32_t kProducers = 8;
 
-// What a producer writes into its buffer: a number, and words that follow from it up to the valid size.
+// What a producer writes into its buffer: a number, and words that follow from it up to the valid
+// size.
 struct Content {
   static size_t ValidBytes(uint64_t stamp) { return 16 + stamp * 8 % (kBytes - 16) / 8 * 8; }
 
@@ -57,6 +59,8 @@ class PoolUnderContention {
     std::vector<std::thread> producers;
     for (uint32_t p = 0; p < kProducers; ++p) producers.emplace_back([this, p] { Produce(p); });
     Drain();
+    give_up_.store(true,
+                   std::memory_order_relaxed);  // nobody drains any more, also if Drain has failed
     for (std::thread& thread : producers) thread.join();
     const uint64_t total = uint64_t{kProducers} * per_producer_;
     const BufferPool::Stats stats = pool_.stats();
@@ -82,7 +86,7 @@ class PoolUnderContention {
   }
 
   void Produce(uint32_t producer) {
-    for (uint64_t i = 0; i < per_producer_;) {
+    for (uint64_t i = 0; i < per_producer_ && !give_up_.load(std::memory_order_relaxed);) {
       uint8_t* data = pool_.Acquire();
       if (data == nullptr) {
         refused_.fetch_add(1, std::memory_order_relaxed);
@@ -95,7 +99,8 @@ class PoolUnderContention {
       Content::Write(data, stamp);
       if (Holder(data).exchange(0, std::memory_order_relaxed) != producer + 1) ++handed_out_twice_;
       // The stamp travels in context and stream, so that the content can be checked against it.
-      if (!pool_.PushCompleted(data, Content::ValidBytes(stamp), producer, static_cast<uint32_t>(i))) {
+      if (!pool_.PushCompleted(data, Content::ValidBytes(stamp), producer,
+                               static_cast<uint32_t>(i))) {
         ++push_refused_;
       }
       ++i;
@@ -124,6 +129,7 @@ class PoolUnderContention {
   const uint32_t per_producer_;
   BufferPool pool_;
   std::array<std::atomic<uint32_t>, 64> holders_;
+  std::atomic<bool> give_up_{false};
   std::atomic<uint64_t> refused_{0};
   std::atomic<uint32_t> handed_out_twice_{0}, not_zeroed_{0}, push_refused_{0};
 };
@@ -175,9 +181,9 @@ TEST(BufferPoolStressTest, RacingDoubleCompletionsQueueABufferOnce) {
   EXPECT_EQ(pool.stats().completed, uint64_t{kBuffers} * kRounds);
 }
 
-// Completions of buffers that are not outstanding, and of addresses that are not buffers, in the middle of
-// the traffic. All are refused, and the traffic does not notice. (A completion of somebody else's
-// outstanding buffer could not be told from the right one.)
+// Completions of buffers that are not outstanding, and of addresses that are not buffers, in the
+// middle of the traffic. All are refused, and the traffic does not notice. (A completion of
+// somebody else's outstanding buffer could not be told from the right one.)
 TEST(BufferPoolStressTest, ForeignCompletionsDoNotDisturbTheTraffic) {
   constexpr uint32_t kRounds = 20'000;
   BufferPool pool;
@@ -213,6 +219,39 @@ TEST(BufferPoolStressTest, ForeignCompletionsDoNotDisturbTheTraffic) {
   stranger.join();
   EXPECT_EQ(accepted.load(), 0u);
   EXPECT_EQ(pool.stats().foreign, attempts.load());
+}
+
+// A completion from a thread that has nothing but the address, without any ordering after the
+// Acquire. The pool's own words must order its use of the node after the previous use (seen by
+// ThreadSanitizer).
+TEST(BufferPoolStressTest, CompletionNeedsNoOrderingButThePoolsOwn) {
+  constexpr uint32_t kRounds = 3000;
+  BufferPool pool;
+  ASSERT_TRUE(pool.Init(kBytes, 2));
+  uint8_t* first = pool.Acquire();
+  uint8_t* second = pool.Acquire();
+  std::atomic<bool> stop{false};
+  std::thread completer([&] {
+    for (uint32_t n = 0; !stop.load(std::memory_order_relaxed); ++n) {
+      (void)pool.PushCompleted(n % 2 == 0 ? first : second, n % kBytes, n, n);
+      if (n % 2 == 1) sched_yield();
+    }
+  });
+  for (uint32_t released = 0; released < kRounds;) {
+    CompletedBuffer* buffer = pool.PopAllCompleted();
+    if (buffer == nullptr) sched_yield();
+    while (buffer != nullptr) {
+      EXPECT_EQ(buffer->context, buffer->stream);
+      EXPECT_EQ(buffer->valid_bytes, buffer->context % kBytes);
+      CompletedBuffer* next = buffer->next;
+      pool.Release(buffer);
+      EXPECT_NE(pool.Acquire(), nullptr);
+      buffer = next;
+      ++released;
+    }
+  }
+  stop.store(true, std::memory_order_relaxed);
+  completer.join();
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ namespace {
 constinit BufferPool g_constinit_pool;
 
 bool IsZero(const uint8_t* data, size_t bytes) {
-  return std::all_of(data, data + bytes, [](uint8_t b) { return b == 0; });
+  return data[0] == 0 && memcmp(data, data + 1, bytes - 1) == 0;  // each byte equals the next
 }
 
 class BufferPoolTest : public testing::Test {
@@ -85,7 +85,8 @@ TEST_F(BufferPoolTest, BuffersAreZeroedDistinctAndAligned) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(data) % 4096, 0u);
     EXPECT_TRUE(pool_.Owns(data));
     EXPECT_TRUE(pool_.Owns(data + kBytes - 1));
-    memset(data, static_cast<int>(data - all[0]), kBytes);  // ASan and the next buffer's check would notice
+    memset(data, static_cast<int>(data - all[0]),
+           kBytes);  // ASan and the next buffer's check would notice
   }
   EXPECT_GE(pool_.reserved_bytes(), kBytes * kCount);
 }
@@ -192,9 +193,15 @@ TEST_F(BufferPoolTest, ForeignPointersAreRefusedAndUntouched) {
   uint8_t* lowest = *std::min_element(all.begin(), all.end());
   uint8_t* end = lowest + kBytes * kCount;
   std::vector<uint8_t> host(kBytes, 0x5a);
-  uint8_t* const foreign[] = {nullptr, host.data(), lowest + 8, lowest + kBytes - 1, lowest - 1, end,
+  uint8_t* const foreign[] = {nullptr,
+                              host.data(),
+                              lowest + 8,
+                              lowest + kBytes - 1,
+                              lowest - 1,
+                              end,
                               reinterpret_cast<uint8_t*>(UINTPTR_MAX)};
-  for (uint8_t* p : foreign) EXPECT_FALSE(pool_.PushCompleted(p, kBytes, 0, 0)) << static_cast<void*>(p);
+  for (uint8_t* p : foreign)
+    EXPECT_FALSE(pool_.PushCompleted(p, kBytes, 0, 0)) << static_cast<void*>(p);
   EXPECT_EQ(pool_.stats().foreign, std::size(foreign));
   EXPECT_EQ(pool_.stats().outstanding, kCount);
   EXPECT_EQ(pool_.PopAllCompleted(), nullptr);
@@ -339,6 +346,13 @@ TEST_F(BufferPoolDemandTest, LockedMemoryIsZeroedInsteadOfGivenBack) {
 
 // Fork.
 
+bool KernelWipesOnFork() {
+  void* page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const bool wipes = page != MAP_FAILED && madvise(page, 4096, MADV_WIPEONFORK) == 0;
+  munmap(page, 4096);
+  return wipes;
+}
+
 TEST_F(BufferPoolTest, ForkedChildSeesZeroedBuffersAndCannotDisturbTheParent) {
   uint8_t* outstanding = pool_.Acquire();
   uint8_t* completed = pool_.Acquire();
@@ -365,7 +379,8 @@ TEST_F(BufferPoolTest, ForkedChildSeesZeroedBuffersAndCannotDisturbTheParent) {
   EXPECT_EQ(buffer->next, nullptr);
   EXPECT_EQ(std::count(buffer->data, buffer->data + kBytes, 0x22), static_cast<ptrdiff_t>(kBytes));
   EXPECT_EQ(pool_.stats().outstanding, 1u);
-  EXPECT_EQ(WEXITSTATUS(status), 0) << "MADV_WIPEONFORK needs Linux 4.14";
+  if (!KernelWipesOnFork()) GTEST_SKIP() << "MADV_WIPEONFORK needs Linux 4.14";
+  EXPECT_EQ(WEXITSTATUS(status), 0) << "the child saw the parent's bytes";
 }
 
 }  // namespace

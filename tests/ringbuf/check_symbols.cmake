@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# Fails if an archive in ARCHIVES ('|' between them) needs a symbol that none of them defines and that is not
-# listed here. All listed ones are in glibc 2.28 with the version that a newer glibc gives them by default.
+# Fails if an archive in ARCHIVES ('|' between them) needs a symbol that none of them defines and that
+# is not listed here. All listed ones are in glibc 2.28 with the version that a newer glibc gives them
+# by default.
 cmake_minimum_required(VERSION 3.22)
-set(_allowed _GLOBAL_OFFSET_TABLE_ __errno_location __stack_chk_fail __tls_get_addr getpid madvise memcpy
-    memmove memset mmap syscall sysconf)
+set(_allowed _GLOBAL_OFFSET_TABLE_ __errno_location __stack_chk_fail __tls_get_addr getpid madvise
+    memcpy memmove memset mmap syscall sysconf)
 string(REPLACE "|" ";" ARCHIVES "${ARCHIVES}")
 set(_needed "")
 set(_provided ${_allowed})

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// The header-only parts of ringbuf/ compiled by the rules of the injected library, for check_symbols.cmake;
-// and the proof that everything can be a global without a constructor.
+// The header-only parts of ringbuf/ compiled by the rules of the injected library, for
+// check_symbols.cmake; and the proof that everything can be a global without a constructor.
 #include <cstdint>
 #include <span>
 

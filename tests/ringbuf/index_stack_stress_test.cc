@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Eight threads take indices from a stack of three and put them back at once. Now and then one of them gives
-// up its core between reading a link and using it, which is where ABA happens: without the change count
-// in the word this fails within a few hundred rounds.
+// Eight threads take indices from a stack of three and put them back at once. Now and then one of
+// them gives up its core between reading a link and using it, which is where ABA happens: without
+// the change count in the word this fails within a few hundred rounds.
 #include <sched.h>
 
 #include <array>
@@ -23,7 +23,8 @@ TEST(IndexStackStressTest, NoIndexIsHandedOutTwiceOrLost) {
   IndexStack stack;
   std::array<std::atomic<uint32_t>, kIndices> links = {};
   std::array<std::atomic<uint32_t>, kIndices> held = {};
-  std::array<uint64_t, kIndices> uses = {};  // written by the holder alone: TSan checks Pop's acquire
+  std::array<uint64_t, kIndices> uses =
+      {};  // written by the holder alone: TSan checks Pop's acquire
   std::atomic<uint32_t> handed_out_twice{0}, empty{0};
   const auto push = [&](uint32_t i) {
     stack.Push(i, [&](uint32_t index, uint32_t below) {

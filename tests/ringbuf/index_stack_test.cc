@@ -46,8 +46,8 @@ TEST_F(IndexStackTest, HoldsEveryIndexUpToTheLargest) {
   EXPECT_EQ(Pop(), IndexStack::kNone);
 }
 
-// ABA, forced: between a Pop's look at the link of the top and its exchange, others pop the top and the one
-// below, and push the top back.
+// ABA, forced: between a Pop's look at the link of the top and its exchange, others pop the top and
+// the one below, and push the top back.
 TEST_F(IndexStackTest, PopIsNotFooledByATopThatReturned) {
   for (uint32_t i : {2u, 1u, 0u}) Push(i);  // 0 on 1 on 2
   bool interfered = false;

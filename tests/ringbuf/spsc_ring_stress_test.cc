@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// One producer and one consumer at full speed through rings that are full or empty most of the time. Every
-// element and every drop is accounted for by name.
+// One producer and one consumer at full speed through rings that are full or empty most of the
+// time. Every element and every drop is accounted for by name.
 #include <sched.h>
 
 #include <atomic>
@@ -49,7 +49,7 @@ void PassAllInOrder(size_t capacity, uint64_t count) {
     const size_t got = ring.Consume([&](std::span<const Wide> run) {
       for (const Wide& wide : run) wrong += !(wide == Wide::Of(next++));
     });
-    ASSERT_LE(got, capacity);
+    EXPECT_LE(got, capacity);
     if (got == 0) sched_yield();
   }
   producer.join();
@@ -63,10 +63,12 @@ TEST(SpscRingStressTest, EveryElementArrivesIntactAndInOrder) {
   PassAllInOrder<uint64_t>(2, 30'000);
 }
 
-TEST(SpscRingStressTest, EveryElementArrivesAcrossIndexWraps) { PassAllInOrder<uint8_t>(128, 300'000); }
+TEST(SpscRingStressTest, EveryElementArrivesAcrossIndexWraps) {
+  PassAllInOrder<uint8_t>(128, 300'000);
+}
 
-// The producer never waits. The number n is pushed at time n, so the numbers that do not arrive must be as
-// many as the drops reported, and each must lie inside a range reported for it.
+// The producer never waits. The number n is pushed at time n, so the numbers that do not arrive
+// must be as many as the drops reported, and each must lie inside a range reported for it.
 TEST(SpscRingStressTest, EveryDropIsReportedOnceInsideItsRange) {
   constexpr uint64_t kCount = 400'000;
   std::vector<uint64_t> memory(64);
@@ -81,7 +83,7 @@ TEST(SpscRingStressTest, EveryDropIsReportedOnceInsideItsRange) {
     done.store(true, std::memory_order_release);
   });
   std::vector<bool> arrived(kCount), covered(kCount);
-  uint64_t received = 0, dropped = 0, out_of_order = 0, beyond = 0;
+  uint64_t received = 0, dropped = 0, out_of_order = 0, torn = 0;
   int64_t last = -1;
   while (true) {
     const bool last_time = done.load(std::memory_order_acquire);
@@ -95,18 +97,19 @@ TEST(SpscRingStressTest, EveryDropIsReportedOnceInsideItsRange) {
     DropRange drops;
     if (ring.TakeDrops(&drops)) {
       dropped += drops.count;
-      ASSERT_GE(drops.first_ns, 0);
-      ASSERT_LE(drops.first_ns, drops.last_ns);
-      ASSERT_LT(drops.last_ns, static_cast<int64_t>(kCount));
-      beyond += drops.count > static_cast<uint64_t>(drops.last_ns - drops.first_ns) + 1;
-      for (int64_t n = drops.first_ns; n <= drops.last_ns; ++n) covered[n] = true;
+      const bool plausible =
+          drops.first_ns >= 0 && drops.first_ns <= drops.last_ns &&
+          drops.last_ns < static_cast<int64_t>(kCount) &&
+          drops.count <= static_cast<uint64_t>(drops.last_ns - drops.first_ns) + 1;
+      torn += !plausible;
+      for (int64_t n = drops.first_ns; plausible && n <= drops.last_ns; ++n) covered[n] = true;
     }
     if (last_time) break;
     sched_yield();
   }
   producer.join();
   EXPECT_EQ(out_of_order, 0u);
-  EXPECT_EQ(beyond, 0u) << "more drops than instants in their range: torn";
+  EXPECT_EQ(torn, 0u) << "ranges that begin after their end, or have fewer instants than drops";
   EXPECT_EQ(received + dropped, kCount);
   EXPECT_EQ(ring.dropped(), dropped);
   EXPECT_GT(dropped, 0u) << "the ring was never full: nothing was tested";

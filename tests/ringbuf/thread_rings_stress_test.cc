@@ -81,7 +81,7 @@ class Traffic {
   ThreadRings rings_;
   std::atomic<int64_t> threads_{0};
   std::atomic<uint64_t> attempts_{0}, accepted_{0};
-  std::map<int64_t, int64_t> last_;      // of each thread, the last attempt that arrived
+  std::map<int64_t, int64_t> last_;  // of each thread, the last attempt that arrived
   std::map<int64_t, uint32_t> tid_;
   uint64_t received_ = 0, dropped_ = 0, wrong_ = 0, wrong_ranges_ = 0;
 };

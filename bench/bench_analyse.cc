@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+//
+// What do the analyses cost for each GPU operation, in time and in memory, beyond the timeline itself?
+// The worst case: launch-bound, a gap before every kernel, one launch call a kernel and a
+// synchronisation every thousand.
+//
+//   bench_analyse [million operations, default 1]
+#include <sys/resource.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <random>
+
+#include "tools/analysis.h"
+#include "tools/timeline.h"
+
+namespace gpuprobe::tools {
+namespace {
+
+Timeline LaunchBound(size_t operations) {
+  Timeline t;
+  Process process;
+  process.pid = 1;
+  process.has_runtime_api = true;
+  t.processes.push_back(process);
+  t.devices.push_back({"GPU-0", "H200", 0, 0, 132});
+  t.streams.push_back({0, 0, 1, 7, false});
+  t.threads.push_back({0, 11, "python", true});
+  t.names.push_back("gemm");
+  t.symbols.push_back({"cudaLaunchKernel", CallClass::kLaunch, false});
+  t.symbols.push_back({"cudaStreamSynchronize", CallClass::kSync, false});
+  t.ops.reserve(operations);
+  t.calls.reserve(operations + operations / 1000 + 1);
+  std::mt19937_64 random(1);
+  int64_t at = 0;
+  for (size_t i = 0; i < operations; ++i) {
+    at += 10'000 + static_cast<int64_t>(random() % 4'000);
+    const auto correlation = static_cast<uint32_t>(i + 1);
+    t.calls.push_back({at, at + 5'000, correlation, 0, 0, 0, 0});
+    GpuOp op{};
+    op.start_ns = at + 4'000;
+    op.end_ns = op.start_ns + 2'000 + static_cast<int64_t>(random() % 6'000);
+    op.correlation = correlation;
+    op.shape = -1;
+    op.submission = static_cast<int32_t>(t.calls.size()) - 1;
+    t.ops.push_back(op);
+    if (i % 1000 == 999) {
+      t.calls.push_back({at + 6'000, at + 13'000, correlation, 0, 0, 1, 0});
+      at += 13'000;
+    }
+  }
+  return t;
+}
+
+double PeakMib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
+int Main(int argc, char** argv) {
+  const double millions = argc > 1 ? std::atof(argv[1]) : 1.0;
+  const auto operations = static_cast<size_t>(millions * 1e6);
+  const Timeline timeline = LaunchBound(operations);
+  const double before_mib = PeakMib();
+  // CPU time: the wall clock of a shared machine measures its neighbours.
+  const std::clock_t start = std::clock();
+  const Analysis analysis = Analyse(timeline, {});
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  const DeviceReport& report = analysis.devices.at(0);
+  const double n = static_cast<double>(operations);
+  std::printf("%.1f M operations, %zu gaps, %zu parts: %.1f ns an operation, %.2f s of CPU\n", millions,
+              report.gaps.size(), report.parts.size(), seconds * 1e9 / n, seconds);
+  std::printf("timeline %.0f MiB, analyses +%.0f MiB at their peak: %.0f bytes an operation\n", before_mib,
+              PeakMib() - before_mib, (PeakMib() - before_mib) * 1048576 / n);
+  return analysis.internal_error.empty() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace gpuprobe::tools
+
+int main(int argc, char** argv) { return gpuprobe::tools::Main(argc, argv); }

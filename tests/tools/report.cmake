@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+# Loader, renderers and command of probe-report.
+add_library(gpuprobe_trace_maker STATIC ${CMAKE_CURRENT_LIST_DIR}/trace_maker.cc)
+target_link_libraries(gpuprobe_trace_maker PRIVATE gpuprobe_warnings gpuprobe_sanitize PUBLIC gpuprobe_proto_write)
+target_include_directories(gpuprobe_trace_maker PUBLIC ${CMAKE_SOURCE_DIR})
+
+gpuprobe_test(report_loader_test
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/report_loader_test.cc
+  LIBS gpuprobe_loader gpuprobe_trace_maker GTest::gmock)
+
+gpuprobe_test(report_format_test
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/report_format_test.cc ${CMAKE_CURRENT_LIST_DIR}/report_command_line_test.cc
+  LIBS gpuprobe_report GTest::gmock)

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+//
+// Units, text, JSON, tables and kernel names: the leaves of every report.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "tools/activity_stats.h"
+#include "tools/format_json.h"
+#include "tools/format_table.h"
+#include "tools/format_text.h"
+#include "tools/format_units.h"
+#include "tools/kernel_name.h"
+
+namespace gpuprobe::tools {
+namespace {
+
+TEST(FormatDuration, HasThreeDigitsAndTheLargestUnit) {
+  EXPECT_EQ(FormatDuration(0), "0");
+  EXPECT_EQ(FormatDuration(1), "1 ns");
+  EXPECT_EQ(FormatDuration(999), "999 ns");
+  EXPECT_EQ(FormatDuration(1'000), "1.00 us");
+  EXPECT_EQ(FormatDuration(12'345), "12.3 us");
+  EXPECT_EQ(FormatDuration(151'400'000), "151 ms");
+  EXPECT_EQ(FormatDuration(6'407'809'558), "6.41 s");
+  EXPECT_EQ(FormatDuration(1'234'567'000'000), "1,235 s");
+  EXPECT_EQ(FormatDuration(-2'500), "-2.50 us");
+}
+
+TEST(FormatDuration, NeverRoundsToAThousandOfAUnit) {
+  EXPECT_EQ(FormatDuration(999'499), "999 us");
+  EXPECT_EQ(FormatDuration(999'500), "1.00 ms");
+  EXPECT_EQ(FormatDuration(999'999'999), "1.00 s");
+  EXPECT_EQ(FormatDuration(9'999), "10.0 us");
+  EXPECT_EQ(FormatDuration(99'960), "100 us");
+}
+
+TEST(FormatDuration, TakesTheExtremes) {
+  EXPECT_EQ(FormatDuration(std::numeric_limits<int64_t>::max()), "9,223,372,037 s");
+  EXPECT_EQ(FormatDuration(std::numeric_limits<int64_t>::min()), "-9,223,372,037 s");
+}
+
+TEST(FormatCount, SeparatesThousands) {
+  EXPECT_EQ(FormatCount(0), "0");
+  EXPECT_EQ(FormatCount(999), "999");
+  EXPECT_EQ(FormatCount(4'096), "4,096");
+  EXPECT_EQ(FormatCount(1'234'567), "1,234,567");
+  EXPECT_EQ(FormatPlural(1, "GPU"), "1 GPU");
+  EXPECT_EQ(FormatPlural(0, "gap"), "0 gaps");
+}
+
+TEST(FormatBytes, IsBinaryAndThroughputDecimal) {
+  EXPECT_EQ(FormatBytes(512), "512 B");
+  EXPECT_EQ(FormatBytes(1536), "1.50 KiB");
+  EXPECT_EQ(FormatBytes(uint64_t{141} << 30), "141 GiB");
+  EXPECT_EQ(FormatThroughput(24'600'000'000, 1'000'000'000), "24.6 GB/s");
+  EXPECT_EQ(FormatThroughput(100, 0), "-");
+}
+
+TEST(FormatPercent, NeverCallsSomethingNothingOrAll) {
+  EXPECT_EQ(FormatPercent(96, 100), "96.0 %");
+  EXPECT_EQ(FormatPercent(0, 100), "0.0 %");
+  EXPECT_EQ(FormatPercent(100, 100), "100 %");
+  EXPECT_EQ(FormatPercent(1, 1'000'000), "<0.1 %");
+  EXPECT_EQ(FormatPercent(999'999, 1'000'000), ">99.9 %");
+  EXPECT_EQ(FormatPercent(1, 0), "-");
+  EXPECT_EQ(FormatPercent(0, 0), "-");
+}
+
+TEST(FormatFactor, RoundsDownBecauseItIsABound) {
+  EXPECT_EQ(FormatFactor(1.0), "1.0x");
+  EXPECT_EQ(FormatFactor(1.39), "1.3x");
+  EXPECT_EQ(FormatFactor(23.9), "23x");
+  EXPECT_EQ(FormatFactor(std::numeric_limits<double>::infinity()), "-");
+}
+
+TEST(ParseDuration, TakesWhatPeopleType) {
+  EXPECT_EQ(*ParseDuration("10us"), 10'000);
+  EXPECT_EQ(*ParseDuration("1.5s"), 1'500'000'000);
+  EXPECT_EQ(*ParseDuration(" 200 ms "), 200'000'000);
+  EXPECT_EQ(*ParseDuration("500ns"), 500);
+  EXPECT_EQ(*ParseDuration("2m"), 120'000'000'000);
+  EXPECT_EQ(*ParseDuration("0"), 0);
+}
+
+TEST(ParseDuration, RefusesTheRest) {
+  for (const char* text : {"", "10", "us", "-1s", "1.2.3s", "10 parsecs", "1e3s", "nan", "99999999999s", "1s2"}) {
+    EXPECT_FALSE(ParseDuration(text).ok()) << text;
+  }
+}
+
+TEST(Utf8, InvalidBytesBecomeReplacementCharacters) {
+  EXPECT_EQ(ToValidUtf8("gr\xc3\xbc\xc3\x9f"), "gr\xc3\xbc\xc3\x9f");
+  EXPECT_EQ(ToValidUtf8("a\xff" "b"), "a\xef\xbf\xbd" "b");
+  EXPECT_EQ(ToValidUtf8("\xc0\xaf"), "\xef\xbf\xbd\xef\xbf\xbd") << "overlong";
+  EXPECT_EQ(ToValidUtf8("\xed\xa0\x80"), "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd") << "surrogate";
+  EXPECT_EQ(ToValidUtf8("\xf4\x90\x80\x80").substr(0, 3), "\xef\xbf\xbd") << "beyond Unicode";
+  EXPECT_EQ(ToValidUtf8("cut \xe2\x82"), "cut \xef\xbf\xbd\xef\xbf\xbd");
+}
+
+TEST(Utf8, ControlCharactersNeverReachTheTerminal) {
+  EXPECT_EQ(ToPrintable("a\x1b[31mb\n\x7f"), "a?[31mb??");
+  EXPECT_EQ(ToPrintable("\xc2\x9b" "31m"), "?31m");
+  EXPECT_EQ(ToPrintable("\xc2\xa0"), "\xc2\xa0");
+}
+
+TEST(MiddleEllipsis, KeepsBothEnds) {
+  EXPECT_EQ(MiddleEllipsis("abcdefghij", 10), "abcdefghij");
+  EXPECT_EQ(MiddleEllipsis("abcdefghijk", 10), "abcd...ijk");
+  EXPECT_EQ(MiddleEllipsis("abcdefghijk", 2), "..");
+  EXPECT_EQ(MiddleEllipsis("\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4", 5), "\xc3\xa4...\xc3\xa4");
+}
+
+TEST(WrapText, BreaksAtSpacesAndIndents) {
+  EXPECT_EQ(WrapText("one two three four", 4, 2, 12), "one two\n  three four");
+  EXPECT_EQ(WrapText("unbreakably-long-word x", 0, 1, 8), "unbreakably-long-word\n x");
+  EXPECT_EQ(WrapText("", 0, 0, 80), "");
+}
+
+TEST(Json, EscapesAndKeepsIntegersWhole) {
+  std::string out;
+  JsonWriter json(&out, 0);
+  json.BeginObject();
+  json.Field("text", "a\"b\\c\n\x01\xff").Field("big", std::numeric_limits<uint64_t>::max());
+  json.Field("low", std::numeric_limits<int64_t>::min()).Field("yes", true).Field("nan", std::nan(""));
+  json.Key("list").BeginArray().Value(1).Value(2).EndArray();
+  json.Key("empty").BeginObject().EndObject();
+  json.EndObject();
+  EXPECT_EQ(out,
+            "{\"text\":\"a\\\"b\\\\c\\n\\u0001\xef\xbf\xbd\",\"big\":18446744073709551615,"
+            "\"low\":-9223372036854775808,\"yes\":true,\"nan\":null,\"list\":[1,2],\"empty\":{}}");
+}
+
+TEST(Csv, QuotesAsRfc4180) {
+  Table table;
+  table.columns = {{"name"}, {"n"}};
+  table.rows = {{"a,b", "1"}, {"say \"hi\"", "2"}, {"two\nlines", "3"}, {"plain", ""}};
+  EXPECT_EQ(RenderCsv(table), "name,n\n\"a,b\",1\n\"say \"\"hi\"\"\",2\n\"two\nlines\",3\nplain,\n");
+}
+
+TEST(TextTable, AlignsAndCutsTheFlexibleColumn) {
+  Table table;
+  table.columns = {{"time"}, {"name", Align::kLeft, true}, {"n"}};
+  table.rows = {{"1.00 s", "short", "1"}, {"12.3 us", "a name that is much longer than the space left", "4,096"}};
+  EXPECT_EQ(RenderTable(table, 1, 44),
+            "    time  name                             n\n"
+            "  1.00 s  short                            1\n"
+            " 12.3 us  a name that ...e space left  4,096\n");
+}
+
+TEST(KernelName, IsDemangledAndPlainNamesStay) {
+  EXPECT_EQ(Demangle("_Z3addPfS_i"), "add(float*, float*, int)");
+  EXPECT_EQ(Demangle("triton_poi_fused_add_0"), "triton_poi_fused_add_0");
+  EXPECT_EQ(Demangle("_Znonsense"), "_Znonsense");
+  EXPECT_EQ(Demangle(""), "");
+}
+
+TEST(KernelName, AHostileNameCostsLittle) {
+  // Every level names the one before twice: 2^35 characters.
+  std::string name = "_Z1f1XIiiE";
+  const std::string digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  for (size_t i = 0; i < 35; ++i) {
+    const std::string last = i == 0 ? "S0_" : std::string("S") + digits[i] + "_";
+    name += "S_I" + last + last + "E";
+  }
+  EXPECT_EQ(Demangle(name), name);
+}
+
+TEST(ShortKernelName, DropsReturnTypeParametersAndNamespaces) {
+  EXPECT_EQ(ShortKernelName("void at::native::(anonymous namespace)::softmax<float>(float*, int)", 60),
+            "at::softmax<float>");
+  EXPECT_EQ(ShortKernelName("add(float*, float*, int)", 60), "add");
+  EXPECT_EQ(ShortKernelName("ampere_sgemm_128x64_tn", 60), "ampere_sgemm_128x64_tn");
+  EXPECT_EQ(ShortKernelName("void f<&(g(int))>(int) [clone .1]", 60), "f<&(g(int))>");
+  EXPECT_EQ(ShortKernelName("bool ns::operator< <int>(int)", 60), "ns::operator< <int>");
+}
+
+TEST(ShortKernelName, FoldsTemplateArgumentsUntilItFits) {
+  const std::string name =
+      "void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<float, float, float, "
+      "at::native::binary_internal::MulFunctor<float> >, std::array<char*, 3ul> >(int, int)";
+  EXPECT_EQ(ShortKernelName(name, 64), "at::vectorized_elementwise_kernel<4, BinaryFunctor<...>, ...>");
+  EXPECT_EQ(ShortKernelName(name, 40), "at::vectorized_elementwise_kernel<...>");
+  EXPECT_EQ(ShortKernelName(name, 20).size(), 20u);
+  EXPECT_EQ(ShortKernelName(name, 400),
+            "at::vectorized_elementwise_kernel<4, at::BinaryFunctor<float, float, float, "
+            "at::binary_internal::MulFunctor<float> >, std::array<char*, 3ul> >");
+}
+
+TEST(ShortKernelName, NeverExceedsItsWidth) {
+  for (const std::string name : {"a<b<c<d<e>>>>", "((((", "<<<<>>>>", "void ", "operator", "operator()", "x>y<z(",
+                                 "f<\x1b[0m>(int)", "\xff\xfe<long>", "void (*f<int>(long))(short)"}) {
+    for (size_t width : {0u, 1u, 4u, 8u, 80u}) {
+      EXPECT_LE(DisplayWidth(ShortKernelName(name, width)), width) << name;
+    }
+  }
+}
+
+TEST(DurationStats, AreExact) {
+  std::vector<int64_t> odd = {5, 1, 9};
+  const DurationStats a = ComputeStats(&odd);
+  EXPECT_EQ(a.count, 3u);
+  EXPECT_EQ(a.total_ns, 15);
+  EXPECT_EQ(a.avg_ns, 5);
+  EXPECT_EQ(a.med_ns, 5);
+  EXPECT_EQ(a.min_ns, 1);
+  EXPECT_EQ(a.max_ns, 9);
+  EXPECT_EQ(a.stddev_ns, 4);
+  std::vector<int64_t> even = {10, 1, 2, 20};
+  EXPECT_EQ(ComputeStats(&even).med_ns, 6);
+  std::vector<int64_t> one = {7};
+  EXPECT_EQ(ComputeStats(&one).stddev_ns, 0);
+  std::vector<int64_t> none;
+  EXPECT_EQ(ComputeStats(&none).count, 0u);
+}
+
+}  // namespace
+}  // namespace gpuprobe::tools
