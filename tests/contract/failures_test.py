@@ -2,8 +2,11 @@
 """CUPTI that fails, in every call and with every code: the host goes on, and the trace says what happened."""
 
 import concurrent.futures
+import glob
 import itertools
 import json
+import os
+import re
 
 import host
 
@@ -70,14 +73,6 @@ class MatrixTest(FailureTest):
             self.assertIn(function, trace.off_reason)
             self.assertEqual((trace.kernels, trace.end_reason), (0, "off"))
         self.check_all(VITAL, check)
-
-    def test_the_version_cannot_be_read(self):
-        # Another libcupti of this machine may be tried then, and fail in its own way.
-        def check(function, code, trace, called):
-            self.assertNotEqual(trace.off_reason, "")
-            self.assertEqual((trace.kernels, trace.end_reason), (0, "off"))
-            self.assertFalse("cuptiActivityEnable" in called)
-        self.check_all(("cuptiGetVersion",), check)
 
     def test_any_other_call_fails_and_kernels_are_recorded(self):
         def check(function, code, trace, called):
@@ -150,9 +145,55 @@ class ReasonTest(FailureTest):
         self.assertEqual(result.traces, [])
         self.assertEqual(self.called(truth), [])
 
-    def test_no_libcupti_at_all(self):
-        result = self.run_host(COMMAND, sim=True, env={"GPUPROBE_CUPTI_PATH": "/nonexistent/libcupti.so"})
-        self.assertEqual(result.status, STATUS)
+
+
+class NoCuptiTest(FailureTest):
+    """Where the machine has a libcupti of its own it is hidden: it must not meet the simulated driver."""
+
+    def check(self, *words, **more):
+        result = self.run_host(self.hidden(COMMAND), sim=True, **more)
+        self.assertEqual((result.status, result.stderr), (STATUS, b"ends by return_synchronized\n"))
+        trace = self.only_trace(result)
+        self.assertEqual((trace.kernels, trace.end_reason), (0, "off"))
+        for word in words:
+            self.assertIn(word, trace.off_reason)
+
+    def hidden(self, command):
+        cache = self.run_host(["/sbin/ldconfig", "-p"], "none").stdout.decode()
+        known = re.findall(r"libcupti.* => (\S+)", cache) + glob.glob("/usr/local/cuda*")
+        if not known:
+            return command
+        if any(not os.path.realpath(path).startswith("/usr/local/") for path in known):
+            self.skipTest(f"a real libcupti cannot be hidden: {known}")
+        if self.run_host(["unshare", "-m", "true"], "none").status != 0 or str(host.BUILD).startswith("/usr/local"):
+            self.skipTest("no mount namespaces here")
+        return ["unshare", "-m", "sh", "-c", "mount -t tmpfs none /usr/local && exec \"$@\"", "sh", *command]
+
+    def test_no_libcupti_is_found(self):
+        folder = self.folder("driver alone")
+        os.symlink(host.BUILD / "sim/lib/libcuda.so.1", folder / "libcuda.so.1")
+        self.check("no usable libcupti", env={"LD_LIBRARY_PATH": folder})
+
+    def test_the_one_that_is_found_cannot_tell_its_version(self):
+        for code in CODES:
+            with self.subTest(code=code):
+                self.check("no usable libcupti", "cuptiGetVersion", fault=f"cuptiGetVersion:fail:{code}")
+
+    def test_the_one_that_is_found_is_a_stub_without_functions(self):
+        folder = self.folder("stubs")
+        os.symlink(host.BUILD / "sim/lib/libcuda.so.1", folder / "libcuda.so.1")
+        os.symlink(host.HOSTS / "libcontract_other1.so", folder / "libcupti.so.13")
+        self.check("no usable libcupti", "lacks cupti", env={"LD_LIBRARY_PATH": folder})
+
+
+class SettingsTest(FailureTest):
+    def test_malformed_and_unknown_settings_are_ignored_and_recorded(self):
+        result, _ = self.run_with(None, env={"GPUPROBE_FLUSH_MS": "soon", "GPUPROBE_MEMORY_MB": "7", "GPUPROBE_NOPE": "1",
+                                             "GPUPROBE_KERNELS": "perhaps", "GPUPROBE_CUPTI_PATH": "/x" * 2000})
+        trace = self.only_trace(result)
+        self.assertEqual(trace.kernels, 300)
+        for name in ("GPUPROBE_FLUSH_MS", "GPUPROBE_MEMORY_MB", "GPUPROBE_NOPE", "GPUPROBE_KERNELS", "GPUPROBE_CUPTI_PATH"):
+            self.assertEqual(sum(name in warning for warning in trace.warnings), 1, name)
 
 
 class RecordTest(FailureTest):

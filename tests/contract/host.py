@@ -160,6 +160,7 @@ class ContractTest(unittest.TestCase):
     def only_trace(self, result):
         found = result.traces
         self.assertEqual(len(found), 1, [str(t.path) for t in found])
+        self.assertTrue(found[0].headers, "nothing in the file")
         self.assertTrue(found[0].is_healthy, (found[0].damage, found[0].headers))
         return found[0]
 

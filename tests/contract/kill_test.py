@@ -66,6 +66,7 @@ class KillTest(host.ContractTest):
         print(f"{signal.Signals(number).name}: {runs} runs, largest loss {largest:.3f} s, {torn} torn tails", flush=True)
         for trace, _, lost in results:
             self.assertTrue(trace.is_healthy, (trace.damage, trace.headers))
+            self.assertTrue(trace.headers)
             self.assertFalse(trace.is_closed)
             self.assertEqual(sum(trace.losses.values()), 0)
             self.assertLess(lost, MOST_LOST_SECONDS)

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory, interrupted calls, and nothing of the host's that is used up."""
 
+import json
+import sys
+
+import fork_test
 import host
 import traces
 
@@ -67,3 +71,83 @@ class InterruptTest(host.ContractTest):
         self.assertGreater(fields["calls"], 50)
         self.assertEqual((fields["interrupted"], fields["early"]), (0, 0))
         self.assertTrue(self.only_trace(result).is_healthy)
+
+
+LOOK = fork_test.CUDA + """
+import locale
+work(100)
+time.sleep(0.2)
+for line in open("/proc/self/status"):
+    if line.startswith(("SigBlk", "SigIgn", "Uid", "Umask", "Seccomp", "NoNewPrivs")):
+        print(line.strip())
+    if line.startswith("SigCgt"):
+        # Signals 32 and 33 are libc's own: it catches them from the first thread on.
+        print(line.split()[0], hex(int(line.split()[1], 16) & ~(3 << 31)))
+print(os.getcwd(), locale.setlocale(locale.LC_ALL), os.nice(0), os.getpriority(os.PRIO_PROCESS, 0), sorted(os.sched_getaffinity(0)))
+tasks = {open("/proc/self/task/%s/comm" % t).read().strip(): t for t in os.listdir("/proc/self/task")}
+print(sorted(n for n in tasks if n != "gpuprobe"))
+with open("ours", "w") as out:
+    if "gpuprobe" in tasks:
+        out.writelines(open("/proc/self/task/%s/status" % tasks["gpuprobe"]))
+"""
+
+
+class ProcessTest(host.ContractTest):
+    """A process that uses CUDA, seen from within."""
+
+    def setUp(self):
+        super().setUp()
+        self.need_simulation()
+
+    def look(self, probe):
+        script = self.root / "look.py"
+        script.write_text(LOOK)
+        result = self.run_host([sys.executable, script], probe, sim=True, env={"GPUPROBE_FLUSH_MS": "20"})
+        return result, (result.folder / "ours").read_text()
+
+    def test_signals_limits_and_place_are_what_they_were(self):
+        without, _ = self.look("none")
+        watched, _ = self.look("preload")
+        self.assertEqual(watched.seen, without.seen)
+        self.assertEqual(watched.status, 0)
+
+    def test_there_is_one_thread_more_and_no_signal_reaches_it(self):
+        _, status = self.look("preload")
+        fields = dict(line.split(":", 1) for line in status.splitlines())
+        self.assertEqual(fields["Name"].strip(), "gpuprobe")
+        # All but SIGKILL, SIGSTOP and the two that libc keeps for itself.
+        always_open = (1 << 8) | (1 << 18) | (1 << 31) | (1 << 32)
+        self.assertEqual(int(fields["SigBlk"].strip(), 16) | always_open, (1 << 64) - 1)
+
+    def test_a_driver_that_is_loaded_but_not_initialised_brings_nothing(self):
+        program = ("import ctypes, os; ctypes.CDLL('libcuda.so.1'); print(len(os.listdir('/proc/self/task')));"
+                   "print('cupti' in open('/proc/self/maps').read())")
+        _, watched = self.assert_cannot_tell([sys.executable, "-c", program], sim=True)
+        self.assertEqual(watched.stdout, b"1\nFalse\n")
+        self.assertEqual(watched.traces, [])
+
+
+class ContentionTest(host.ContractTest):
+    def setUp(self):
+        super().setUp()
+        self.need_simulation()
+
+    def check(self, *options):
+        """(trace, kernels launched, truth); what is not in the trace is counted there to the last record."""
+        truth_file = self.folder("truth") / "truth.json"
+        result = self.run_host([host.host("contract_launch"), "ms=500", *options], sim=True,
+                               env={"GPUPROBE_FLUSH_MS": "20", "GPUSIM_TRUTH": str(truth_file)})
+        trace, truth = self.only_trace(result), json.loads(truth_file.read_text())
+        self.assertEqual((result.status, trace.end_reason), (0, "exit"))
+        self.assertEqual(truth["violations"], [])
+        self.assertEqual(trace.losses[traces.CUPTI_DROPPED], truth["counts"]["records_dropped"])
+        return trace, result.fields()["launched"], truth
+
+    def test_32_threads_that_leave_no_core_idle_are_recorded_or_counted(self):
+        trace, launched, truth = self.check("threads=32")
+        print(f"32 threads: {launched} launches, {truth['counts']['records_dropped']} records dropped", flush=True)
+        self.assertEqual(trace.kernels + truth["records_by_kind"]["10"]["dropped"], launched)
+
+    def test_32_threads_with_pauses_lose_nothing(self):
+        trace, launched, _ = self.check("threads=32", "batch=4", "pause_ms=2")
+        self.assertEqual((trace.kernels, sum(trace.losses.values())), (launched, 0))

@@ -155,8 +155,9 @@ class Trace:
 
     @property
     def is_healthy(self):
-        """Readable from end to end; an unfinished last frame counts as healthy."""
-        return bool(self.headers) and not self.damage and self.sequence_is_whole
+        """Readable from end to end. A process that is killed may leave an unfinished last frame, or, in its
+        first millisecond, nothing in the file."""
+        return not self.damage and self.sequence_is_whole
 
     @property
     def is_closed(self):
@@ -177,6 +178,10 @@ class Trace:
     @property
     def off_reason(self):
         return text(self.packets[CAPTURE][-1], 9) if self.packets[CAPTURE] else ""
+
+    @property
+    def warnings(self):
+        return [value.decode() for capture in self.packets[CAPTURE] for n, value in fields(capture) if n == 10]
 
     def outcomes(self, field=7):
         """Name and result of every activity kind (7) or attribute (8) that was asked for."""
