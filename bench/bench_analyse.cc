@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// What do the analyses cost for each GPU operation, in time and in memory, beyond the timeline itself?
-// The worst case: launch-bound, a gap before every kernel, one launch call a kernel and a
+// What do the analyses cost for each GPU operation, in time and in memory, beyond the timeline
+// itself? The worst case: launch-bound, a gap before every kernel, one launch call a kernel and a
 // synchronisation every thousand.
 //
 //   bench_analyse [million operations, default 1]
@@ -71,10 +71,10 @@ int Main(int argc, char** argv) {
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   const DeviceReport& report = analysis.devices.at(0);
   const double n = static_cast<double>(operations);
-  std::printf("%.1f M operations, %zu gaps, %zu parts: %.1f ns an operation, %.2f s of CPU\n", millions,
-              report.gaps.size(), report.parts.size(), seconds * 1e9 / n, seconds);
-  std::printf("timeline %.0f MiB, analyses +%.0f MiB at their peak: %.0f bytes an operation\n", before_mib,
-              PeakMib() - before_mib, (PeakMib() - before_mib) * 1048576 / n);
+  std::printf("%.1f M operations, %zu gaps, %zu parts: %.1f ns an operation, %.2f s of CPU\n",
+              millions, report.gaps.size(), report.parts.size(), seconds * 1e9 / n, seconds);
+  std::printf("timeline %.0f MiB, analyses +%.0f MiB at their peak: %.0f bytes an operation\n",
+              before_mib, PeakMib() - before_mib, (PeakMib() - before_mib) * 1048576 / n);
   return analysis.internal_error.empty() ? 0 : 1;
 }
 

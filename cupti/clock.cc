@@ -114,16 +114,19 @@ void TraceClock::Init(const CuptiApi* api, const ClockReads& reads) {
   constant_ns_ = realtime_offset_ns_;
   start_trace_ns_ = FromMonotonic(realtime.monotonic_ns);
 
-  FollowCuptiClockIfForeign();
+  FollowCuptiClock();
 }
 
-// CUPTI's clock is CLOCK_REALTIME, unless somebody registered a timestamp callback whom we did not
-// see.
-void TraceClock::FollowCuptiClockIfForeign() {
+// CUPTI's clock is CLOCK_REALTIME. Should it be another one, the trace clock follows that one instead, so
+// that record times are copied unchanged here too; steps of the wall clock then mean nothing.
+void TraceClock::FollowCuptiClock() {
   const Bracketed cupti = ReadCupti();
+  if (cupti.value == 0) return;
   const int64_t expected_ns = SaturatingAdd(cupti.monotonic_ns, realtime_offset_ns_);
-  pairs_from_cupti_ = cupti.value != 0 && Distance(cupti.value, expected_ns) >= kSameClockNs;
-  if (pairs_from_cupti_) StartPairs({cupti.value, cupti.monotonic_ns});
+  cupti_is_realtime_ = Distance(cupti.value, expected_ns) < kSameClockNs;
+  if (cupti_is_realtime_) return;
+  constant_ns_ = Difference(cupti.value, cupti.monotonic_ns);
+  start_trace_ns_ = cupti.value;
 }
 
 ClockSample TraceClock::Update(bool read_cupti) {
@@ -141,7 +144,6 @@ ClockSample TraceClock::Update(bool read_cupti) {
     if (cupti.value != 0) {
       sample.cupti_ns = Difference(cupti.value, cupti.monotonic_ns - realtime.monotonic_ns);
       if (cupti.width_ns > width_ns) width_ns = cupti.width_ns;
-      if (pairs_from_cupti_ && !foreign()) AddPair({cupti.value, cupti.monotonic_ns});
     }
   }
   sample.uncertainty_ns = width_ns > UINT32_MAX ? UINT32_MAX : static_cast<uint32_t>(width_ns);
@@ -152,6 +154,7 @@ ClockSample TraceClock::Update(bool read_cupti) {
 // ---- The wall clock ----
 
 void TraceClock::NoteStep(const Bracketed& realtime) {
+  if (!cupti_is_realtime_) return;
   if (realtime.width_ns > kTrustedBracketNs) return;  // looked at again by the next Update
   const int64_t offset_ns = realtime.value - realtime.monotonic_ns;
   const int64_t size_ns = offset_ns - realtime_offset_ns_;
@@ -195,7 +198,8 @@ int64_t TraceClock::FromWallClock(int64_t record_ns) const {
 // ---- Another clock ----
 
 void TraceClock::ForeignClock(TimestampFn callback) {
-  // Kineto registers its callback again for every profiling window: what the pairs know stays right.
+  // Kineto registers its callback again for every profiling window: what the pairs know stays
+  // right.
   if (callback != nullptr && callback == callback_.load(std::memory_order_relaxed)) return;
   if (callback != nullptr) {
     const Bracketed first =
@@ -218,7 +222,6 @@ void TraceClock::FollowForeignClock() {
     if (callback == nullptr) {
       // The pairs stay for records of that clock that are still on their way.
       pairs_in_force_ = false;
-      FollowCuptiClockIfForeign();
       return;
     }
     StartPairs({first_record_.load(std::memory_order_relaxed),

@@ -18,8 +18,9 @@
 // When another client has registered a timestamp callback with CUPTI (Kineto does, with TSC ticks),
 // all records, ours too, carry that clock; its function is known to us because the registration
 // passed through our export. The conversion is then piecewise linear through pairs (callback(),
-// CLOCK_MONOTONIC) that Update takes. The same is done with cuptiGetTimestamp if CUPTI's clock
-// turns out not to be CLOCK_REALTIME at Init: somebody was there before us. Records that were made
+// CLOCK_MONOTONIC) that Update takes. If CUPTI's clock turns out not to be CLOCK_REALTIME at Init (a
+// recording that is replayed, a virtual clock), the trace clock starts from that clock instead, and
+// record times are copied unchanged for the whole session. Records that were made
 // before the change and are converted after it would be far outside the session on the clock in
 // force; they are then read on the other one.
 //
@@ -107,7 +108,7 @@ class TraceClock {
   void AddStep(const Step& step);
   bool IsAfter(const Step& step, int64_t record_ns) const;
   void FollowForeignClock();
-  void FollowCuptiClockIfForeign();
+  void FollowCuptiClock();
   void StartPairs(const Pair& first);
   void AddPair(const Pair& pair);
   void Fit();
@@ -119,6 +120,7 @@ class TraceClock {
   ClockReads reads_ = {&ReadMonotonic, &ReadRealtime};
   int64_t constant_ns_ = 0;  // trace - CLOCK_MONOTONIC
   int64_t start_trace_ns_ = 0;
+  bool cupti_is_realtime_ = true;
 
   // Drain thread.
   int64_t realtime_offset_ns_ = 0;  // CLOCK_REALTIME - CLOCK_MONOTONIC at the last Update
@@ -128,7 +130,6 @@ class TraceClock {
   uint32_t step_count_ = 0;
   int64_t forgotten_steps_ns_ = 0;  // sum of the steps that had to make room
   bool pairs_in_force_ = false;
-  bool pairs_from_cupti_ = false;  // CUPTI's clock was found not to be CLOCK_REALTIME
   Pair pairs_[kMaxPairs] = {};     // oldest first
   int64_t slopes_[kMaxPairs] =
       {};  // of the piece that starts at the pair: kSlopeOne is 1 ns a unit

@@ -87,7 +87,7 @@ class BufferDecoder {
   template <class Sink>
   void DecodeByOwnWalk(uint8_t* buffer, size_t valid_bytes, Sink* sink, DecodeStats* stats);
   template <class Sink>
-  void DecodeByCuptiWalk(uint8_t* buffer, size_t valid_bytes, uint8_t* previous, Sink* sink,
+  void DecodeByCuptiWalk(uint8_t* buffer, size_t valid_bytes, const uint8_t* from, Sink* sink,
                          DecodeStats* stats);
   template <class Sink>
   void DecodeRecord(uint32_t kind, const uint8_t* record, size_t size, const uint8_t* end,

@@ -271,7 +271,7 @@ void BufferDecoder::Decode(uint8_t* buffer, size_t valid_bytes, Sink* sink, Deco
     Verify(buffer, valid_bytes);
   }
   if (use_cupti_walk_) {
-    DecodeByCuptiWalk(buffer, valid_bytes, nullptr, sink, stats);
+    DecodeByCuptiWalk(buffer, valid_bytes, buffer, sink, stats);
   } else {
     DecodeByOwnWalk(buffer, valid_bytes, sink, stats);
   }
@@ -281,14 +281,12 @@ template <class Sink>
 void BufferDecoder::DecodeByOwnWalk(uint8_t* buffer, size_t valid_bytes, Sink* sink,
                                     DecodeStats* stats) {
   const uint8_t* const end = buffer + valid_bytes;
-  uint8_t* previous = nullptr;
   uint8_t* record = buffer;
   while (static_cast<size_t>(end - record) >= kRecordAlignment_bytes) {
     const uint32_t kind = LoadU32(record);
     const size_t size = SizeOfKind(kind);
     if (size == 0 || size > static_cast<size_t>(end - record)) break;
     DecodeRecord(kind, record, size, end, sink, stats);
-    previous = record;
     record += size;
   }
   if (record == end) return;
@@ -297,29 +295,32 @@ void BufferDecoder::DecodeByOwnWalk(uint8_t* buffer, size_t valid_bytes, Sink* s
   if (kind != 0 && SizeOfKind(kind) == 0 && HasCuptiWalk()) {
     // A kind that is not in our table: CUPTI knows how long it is.
     use_cupti_walk_ = true;
-    DecodeByCuptiWalk(buffer, valid_bytes, previous, sink, stats);
+    DecodeByCuptiWalk(buffer, valid_bytes, record, sink, stats);
     return;
   }
   stats->undecodable_bytes += left;
 }
 
+// Decodes what lies at and after `from`. CUPTI walks from the start of the buffer all the same: it
+// is never given a record that it did not name itself.
 template <class Sink>
-void BufferDecoder::DecodeByCuptiWalk(uint8_t* buffer, size_t valid_bytes, uint8_t* previous,
+void BufferDecoder::DecodeByCuptiWalk(uint8_t* buffer, size_t valid_bytes, const uint8_t* from,
                                       Sink* sink, DecodeStats* stats) {
   const uint8_t* const end = buffer + valid_bytes;
   // The size of a record is the distance to the next one, so decoding runs one record behind.
-  uint8_t* current = nullptr;
-  void* found = previous;
-  const uint8_t* undecoded =
-      previous == nullptr ? buffer : previous + SizeOfKind(LoadU32(previous));
+  const uint8_t* current = nullptr;
+  const uint8_t* decoded_to = from;
+  void* found = nullptr;
   for (;;) {
     const Result result = api_->ActivityGetNextRecord(buffer, valid_bytes, &found);
-    uint8_t* next = static_cast<uint8_t*>(found);
+    const uint8_t* next = static_cast<const uint8_t*>(found);
     // Whatever CUPTI says: a next record lies behind the current one and inside the buffer.
-    const bool more = result == kSuccess && next >= undecoded && next < end &&
-                      static_cast<size_t>(end - next) >= kRecordAlignment_bytes &&
-                      (current == nullptr || next > current);
-    if (current != nullptr) {
+    const bool more = result == kSuccess && next < end &&
+                      next >= (current == nullptr ? buffer : current + kRecordAlignment_bytes) &&
+                      static_cast<size_t>(end - next) >= kRecordAlignment_bytes;
+    if (current != nullptr && current >= decoded_to) {
+      stats->undecodable_bytes += static_cast<size_t>(current - decoded_to);
+      decoded_to = current;
       const uint32_t kind = LoadU32(current);
       const size_t room = static_cast<size_t>((more ? next : end) - current);
       // The last record reaches to the end, unless CUPTI stopped for another reason than that.
@@ -327,12 +328,12 @@ void BufferDecoder::DecodeByCuptiWalk(uint8_t* buffer, size_t valid_bytes, uint8
           more || result == decode_internal::kMaxLimitReached ? room : SizeOfKind(kind);
       if (size == 0 || size > room) break;
       DecodeRecord(kind, current, size, end, sink, stats);
-      undecoded = current + size;
+      decoded_to = current + size;
     }
     if (!more) break;
     current = next;
   }
-  stats->undecodable_bytes += static_cast<size_t>(end - undecoded);
+  stats->undecodable_bytes += static_cast<size_t>(end - decoded_to);
 }
 
 template <class Sink>

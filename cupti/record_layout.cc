@@ -172,32 +172,23 @@ CHECK_FIELD(CUpti_ActivityStream, streamId, offset::Stream::stream);
 CHECK_FIELD(CUpti_ActivityStream, priority, offset::Stream::priority);
 CHECK_FIELD(CUpti_ActivityStream, flag, offset::Stream::flag);
 
-#if CUPTI_API_VERSION >= 20
 CHECK_KERNEL_CLUSTER(CUpti_ActivityKernel9);
 CHECK_DEVICE(CUpti_ActivityDevice5);
 static_assert(sizeof(CUpti_ActivityKernel9) == 208);
 static_assert(sizeof(CUpti_ActivityDevice5) == 184);
-#endif
-#if CUPTI_API_VERSION >= 21
 CHECK_GRAPH_TRACE(CUpti_ActivityGraphTrace2);
 CHECK_FIELD(CUpti_ActivityGraphTrace2, endDeviceId, offset::GraphTrace::end_device);
 CHECK_OVERHEAD(CUpti_ActivityOverhead2);
 CHECK_FIELD(CUpti_ActivityOverhead2, correlationId, offset::Overhead::correlation);
 static_assert(sizeof(CUpti_ActivityGraphTrace2) == 56);
 static_assert(sizeof(CUpti_ActivityOverhead2) == 48);
-#endif
-#if CUPTI_API_VERSION >= 22
 CHECK_OVERHEAD(CUpti_ActivityOverhead3);
 CHECK_FIELD(CUpti_ActivityOverhead3, correlationId, offset::Overhead::correlation);
 CHECK_CONTEXT(CUpti_ActivityContext2);
 static_assert(sizeof(CUpti_ActivityOverhead3) == 56);
 static_assert(sizeof(CUpti_ActivityContext2) == 24);
-#endif
-#if CUPTI_API_VERSION >= 23
 CHECK_CONTEXT(CUpti_ActivityContext3);
 static_assert(sizeof(CUpti_ActivityContext3) == 32);
-#endif
-#if CUPTI_API_VERSION >= 26
 CHECK_MEMCPY(CUpti_ActivityMemcpy6);
 CHECK_SYNCHRONIZATION(CUpti_ActivitySynchronization2);
 CHECK_FIELD(CUpti_ActivitySynchronization2, cudaEventSyncId,
@@ -208,13 +199,10 @@ CHECK_FIELD(CUpti_ActivityCudaEvent2, cudaEventSyncId, offset::CudaEvent::event_
 static_assert(sizeof(CUpti_ActivityMemcpy6) == 96);
 static_assert(sizeof(CUpti_ActivitySynchronization2) == 56);
 static_assert(sizeof(CUpti_ActivityCudaEvent2) == 56);
-#endif
-#if CUPTI_API_VERSION >= 130000
 CHECK_KERNEL_DEVICE_LAUNCH(CUpti_ActivityKernel10);
 CHECK_FIELD(CUpti_ActivityMemcpy6, isDeviceLaunched, offset::Memcpy::device_launched);
 CHECK_FIELD(CUpti_ActivityMemset4, isDeviceLaunched, offset::Memset::device_launched);
 static_assert(sizeof(CUpti_ActivityKernel10) == 216);
-#endif
 #if CUPTI_API_VERSION >= 130100
 CHECK_KERNEL_DEVICE_LAUNCH(CUpti_ActivityKernel11);
 CHECK_CONTEXT(CUpti_ActivityContext4);

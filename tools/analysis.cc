@@ -14,7 +14,10 @@
 namespace gpuprobe::tools {
 namespace {
 
-struct CauseWords { const char* key; const char* label; };
+struct CauseWords {
+  const char* key;
+  const char* label;
+};
 
 // In the order of Cause; the keys are those of the JSON reports.
 constexpr CauseWords kCauseWords[kCauseCount] = {
@@ -41,7 +44,8 @@ std::string CheckGap(const DeviceReport& report, const Gap& gap) {
   int64_t at = gap.begin_ns;
   for (const GapPart& part : report.PartsOf(gap)) {
     if (part.begin_ns != at || part.end_ns <= part.begin_ns) {
-      return "the parts of the gap at " + std::to_string(gap.begin_ns) + " ns leave a hole or overlap";
+      return "the parts of the gap at " + std::to_string(gap.begin_ns) +
+             " ns leave a hole or overlap";
     }
     at = part.end_ns;
   }
@@ -65,7 +69,8 @@ std::string CheckSums(const DeviceReport& report) {
   for (const CauseTotal& cause : report.causes) {
     int64_t sites_ns = 0;
     for (const SiteTotal& site : cause.sites) sites_ns += site.total_ns;
-    if (sites_ns != cause.total_ns) return Differs("the sites of a cause", sites_ns, cause.total_ns);
+    if (sites_ns != cause.total_ns)
+      return Differs("the sites of a cause", sites_ns, cause.total_ns);
     causes_ns += cause.total_ns;
   }
   if (causes_ns != report.idle_ns) return Differs("causes", causes_ns, report.idle_ns);
@@ -76,7 +81,8 @@ std::string CheckSums(const DeviceReport& report) {
   const int64_t breakdown_ns =
       report.compute_ns + report.communication_ns + report.copy_ns + report.idle_ns;
   if (breakdown_ns != report.window.span()) {
-    return Differs("compute, communication, copy and idle time", breakdown_ns, report.window.span());
+    return Differs("compute, communication, copy and idle time", breakdown_ns,
+                   report.window.span());
   }
   return "";
 }
@@ -90,13 +96,14 @@ Analysis Analyse(const Timeline& timeline, const Options& options) {
   const StreamWaits stream_waits(timeline, host, order);
   Places places(timeline);
   for (const DeviceActivity& activity : activities) {
-    DeviceReport& report = analysis.devices.emplace_back(
-        MeasureDevice(timeline, options, scope, activity));
+    DeviceReport& report =
+        analysis.devices.emplace_back(MeasureDevice(timeline, options, scope, activity));
     const Lane unseen = UnseenTimes(timeline, scope, activity, order, places);
     AttributeGaps({timeline, host, stream_waits, activity, unseen}, places, &report);
     if (analysis.internal_error.empty()) analysis.internal_error = CheckSums(report);
   }
-  analysis.waits = MeasureWaits(timeline, options, scope, host, activities, analysis.devices, places);
+  analysis.waits =
+      MeasureWaits(timeline, options, scope, host, activities, analysis.devices, places);
   analysis.blind_ns = BlindNs(timeline, activities, analysis.devices);
   analysis.verdict = Judge(timeline, analysis);
   analysis.places = places.TakeTexts();

@@ -22,12 +22,12 @@ struct ThreadCursor {
   LaneReader overheads;
 };
 
-// The blocking call that let the device run dry, and how much of the time for which it kept its thread from
-// running ahead is not charged yet (rule 6).
+// The blocking call that let the device run dry, and how much of the time for which it kept its
+// thread from running ahead is not charged yet (rule 6).
 struct Drain {
   int32_t call = -1;
-  int32_t considered = -1;     // last call that was looked at
-  int32_t thread = -1;         // who feeds the device since
+  int32_t considered = -1;  // last call that was looked at
+  int32_t thread = -1;      // who feeds the device since
   int64_t left_ns = 0;
 };
 
@@ -37,8 +37,9 @@ struct GapView {
   int32_t thread = -1;
   int32_t process = -1;
   int64_t submit_begin_ns = 0, submit_end_ns = 0;
-  int64_t previous_submit_end_ns = kLongAgo;  // of the operation before the gap, if of the same process
-  bool drained = false;        // the process's Drain may be charged
+  int64_t previous_submit_end_ns =
+      kLongAgo;          // of the operation before the gap, if of the same process
+  bool drained = false;  // the process's Drain may be charged
   // Set: the whole gap has this cause.
   std::optional<Cause> whole;
   int32_t whole_where = -1;
@@ -78,7 +79,8 @@ class Attributor {
       first_part_ = report_.parts.size();
       ReadOpsUpTo(gap);
       AttributeGap(gap);
-      for (size_t p = first_part_; p < report_.parts.size(); ++p) totals_.Add(gap_, report_.parts[p]);
+      for (size_t p = first_part_; p < report_.parts.size(); ++p)
+        totals_.Add(gap_, report_.parts[p]);
       gap.part_count = static_cast<uint32_t>(report_.parts.size() - first_part_);
     }
     report_.causes = totals_.Take(places_.texts());
@@ -103,8 +105,8 @@ class Attributor {
     }
   }
 
-  // An operation whose submission had returned before the device ran dry: its thread is ahead again, and
-  // what a blocking call before that had cost is over.
+  // An operation whose submission had returned before the device ran dry: its thread is ahead
+  // again, and what a blocking call before that had cost is over.
   void NoticeQueued(const GpuOp& op) {
     if (op.submission < 0 || op.process < 0) return;
     Drain& drain = drains_[op.process];
@@ -140,8 +142,8 @@ class Attributor {
     return call >= 0 && Call(call).end_ns + kClockSkewNs >= dry_ns ? call : -1;
   }
 
-  // When a thread that had long been outside CUDA takes over, the one that fed the device before it may be
-  // the one that was blocked (a training script's main thread, then its backward thread).
+  // When a thread that had long been outside CUDA takes over, the one that fed the device before it
+  // may be the one that was blocked (a training script's main thread, then its backward thread).
   int32_t DrainingCallOfOthers(const GapView& view, int64_t dry_ns) {
     const ThreadCursor& cursor = cursors_[view.thread];
     const auto lane = host_.CallsOf(view.thread);
@@ -149,8 +151,8 @@ class Attributor {
         cursor.position == 0 ? kLongAgo : Call(lane[cursor.position - 1]).end_ns;
     const bool inside =
         cursor.position < lane.size() && Call(lane[cursor.position]).start_ns < dry_ns;
-    if (inside || (outside_since != kLongAgo &&
-                   view.submit_begin_ns - outside_since <= kBackToBackNs)) {
+    if (inside ||
+        (outside_since != kLongAgo && view.submit_begin_ns - outside_since <= kBackToBackNs)) {
       return -1;
     }
     const Lane::Piece* piece = host_.BlockedOf(view.process)->AtOrBefore(dry_ns);
@@ -217,7 +219,8 @@ class Attributor {
     }
     view.thread = submission.thread;
     view.process = submission.process;
-    // A launch that seems to begin after its kernel: the clocks disagree, the kernel's start stands.
+    // A launch that seems to begin after its kernel: the clocks disagree, the kernel's start
+    // stands.
     view.submit_begin_ns = std::min(submission.start_ns, next.start_ns);
     view.submit_end_ns = std::max(submission.end_ns, view.submit_begin_ns);
     if (previous.submission >= 0 && previous.process == next.process) {
@@ -227,8 +230,9 @@ class Attributor {
     return view;
   }
 
-  // Do the operations around the gap, or the next one and the one before it on its stream, come from one
-  // call? All nodes of a graph launch share its correlation id, as do the copies of a batch.
+  // Do the operations around the gap, or the next one and the one before it on its stream, come
+  // from one call? All nodes of a graph launch share its correlation id, as do the copies of a
+  // batch.
   bool OfOneCall(const Gap& gap) const {
     const GpuOp& next = Op(gap.next_op);
     if (next.correlation == 0) return false;
@@ -270,10 +274,9 @@ class Attributor {
     }
     view.queued = Cause::kDependency;
     view.queued_call = wait->call;
-    view.queued_where =
-        wait->host_function || next.stream < 0
-            ? places_.Id(PlaceKind::kHostFunction, view.thread)
-            : places_.Id(PlaceKind::kStreamWait, next.stream, wait->stream);
+    view.queued_where = wait->host_function || next.stream < 0
+                            ? places_.Id(PlaceKind::kHostFunction, view.thread)
+                            : places_.Id(PlaceKind::kStreamWait, next.stream, wait->stream);
   }
 
   // --- the submitting thread before its call ----------------------------------------------------
@@ -299,7 +302,8 @@ class Attributor {
     }
   }
 
-  // Calls f for each part of [begin, end) without overhead records of the view's thread or its process.
+  // Calls f for each part of [begin, end) without overhead records of the view's thread or its
+  // process.
   template <typename F>
   void WithoutOverhead(const GapView& view, int32_t call, int64_t begin, int64_t end, F f) {
     const auto split = [&](LaneReader& reader, int64_t from, int64_t to, auto&& rest) {
@@ -312,19 +316,17 @@ class Attributor {
       });
     };
     if (view.thread < 0 || view.process < 0) return f(begin, end);
-    split(cursors_[view.thread].overheads, begin, end, [&](int64_t from, int64_t to) {
-      split(process_overheads_[view.process], from, to, f);
-    });
+    split(cursors_[view.thread].overheads, begin, end,
+          [&](int64_t from, int64_t to) { split(process_overheads_[view.process], from, to, f); });
   }
 
   void EmitOverhead(const GapView& view, int32_t call, int32_t index, int64_t begin, int64_t end) {
     const OverheadOp& overhead = timeline_.overheads[index];
     const auto kind = static_cast<int32_t>(overhead.kind);
-    const int32_t where =
-        overhead.profiler
-            ? places_.Id(PlaceKind::kOverhead, kind, overhead.thread)
-            : places_.Id(PlaceKind::kLoadingInCall, kind, call < 0 ? -1 : Call(call).symbol,
-                         view.thread);
+    const int32_t where = overhead.profiler
+                              ? places_.Id(PlaceKind::kOverhead, kind, overhead.thread)
+                              : places_.Id(PlaceKind::kLoadingInCall, kind,
+                                           call < 0 ? -1 : Call(call).symbol, view.thread);
     Emit(begin, end, overhead.profiler ? Cause::kProfiler : Cause::kBlockingApi, where, call, index,
          view.thread);
   }
@@ -333,7 +335,8 @@ class Attributor {
     const Cause cause = CauseOf(call);
     const int32_t where = WhereOf(call);
     WithoutOverhead(view, call, begin, end, [&](int64_t from, int64_t to) {
-      // A submission is host work that a blocking call before it has put off, like the time around it.
+      // A submission is host work that a blocking call before it has put off, like the time around
+      // it.
       if (cause == Cause::kLaunchBound) from = ChargeDrain(view, from, to);
       Emit(from, to, cause, where, call, -1, view.thread);
     });
@@ -341,11 +344,15 @@ class Attributor {
 
   Cause CauseOf(int32_t call) const {
     switch (host_.RoleOf(call)) {
-      case Role::kSync: return Cause::kSynchronisation;
-      case Role::kBlockingApi: return Cause::kBlockingApi;
-      case Role::kBlockingCopy: return Cause::kPageableCopy;
+      case Role::kSync:
+        return Cause::kSynchronisation;
+      case Role::kBlockingApi:
+        return Cause::kBlockingApi;
+      case Role::kBlockingCopy:
+        return Cause::kPageableCopy;
       case Role::kSubmit:
-      case Role::kNeutral: break;
+      case Role::kNeutral:
+        break;
     }
     return IsBlockedSubmission(call) ? Cause::kBlockingApi : Cause::kLaunchBound;
   }
@@ -366,7 +373,8 @@ class Attributor {
     if (!view.drained) return begin;
     Drain& drain = drains_[view.process];
     const int64_t to = begin + std::min(end - begin, drain.left_ns);
-    Emit(begin, to, CauseOf(drain.call), WhereOf(drain.call), drain.call, -1, Call(drain.call).thread);
+    Emit(begin, to, CauseOf(drain.call), WhereOf(drain.call), drain.call, -1,
+         Call(drain.call).thread);
     drain.left_ns -= to - begin;
     return to;
   }
@@ -440,7 +448,7 @@ class Attributor {
   size_t next_op_ = 0;                   // first of activity_.ops not read
   int64_t busy_until_ = kLongAgo;
   uint32_t gap_ = 0;
-  size_t first_part_ = 0;                // of this gap
+  size_t first_part_ = 0;  // of this gap
   CauseTotals totals_;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Gives every idle nanosecond of a device exactly one cause. The rules are in ATTRIBUTION.md; the numbers
-// in comments here ("rule 5") are those of that page.
+// Gives every idle nanosecond of a device exactly one cause. The rules are in ATTRIBUTION.md; the
+// numbers in comments here ("rule 5") are those of that page.
 #ifndef GPUPROBE_TOOLS_ATTRIBUTION_H_
 #define GPUPROBE_TOOLS_ATTRIBUTION_H_
 
@@ -18,21 +18,23 @@
 
 namespace gpuprobe::tools {
 
-// A framework's way from one submission to the next. A launch-bound GPT training step makes 1,900 launches
-// in 30 ms, one every 16 us; six times that still is dispatch, while Python that does something else
-// between two launches takes longer.
+// A framework's way from one submission to the next. A launch-bound GPT training step makes 1,900
+// launches in 30 ms, one every 16 us; six times that still is dispatch, while Python that does
+// something else between two launches takes longer.
 inline constexpr int64_t kBackToBackNs = 100'000;
 
-// Launches and asynchronous copies return in 2-6 us, traced. One that takes 200 times as long while the
-// device is idle was held up (first use of a kernel, a lock that another call holds), not dispatched.
+// Launches and asynchronous copies return in 2-6 us, traced. One that takes 200 times as long while
+// the device is idle was held up (first use of a kernel, a lock that another call holds), not
+// dispatched.
 inline constexpr int64_t kBlockedSubmitNs = 1'000'000;
 
-// Node-level tracing adds 0.36-0.89 us to each node of a graph (870-1,400 ns against 512). A gap between
-// two nodes no longer than that is no evidence of anything in the application.
+// Node-level tracing adds 0.36-0.89 us to each node of a graph (870-1,400 ns against 512). A gap
+// between two nodes no longer than that is no evidence of anything in the application.
 inline constexpr int64_t kGraphFloorNs = 1'000;
 
-// Host and device clocks may disagree by some microseconds. What "the call returned when the device had
-// finished" means, within that; and from when on a launch after its own kernel is no skew but nonsense.
+// Host and device clocks may disagree by some microseconds. What "the call returned when the device
+// had finished" means, within that; and from when on a launch after its own kernel is no skew but
+// nonsense.
 inline constexpr int64_t kClockSkewNs = 2'000;
 inline constexpr int64_t kImpossibleSkewNs = 1'000'000;
 
@@ -42,7 +44,7 @@ struct AttributionInput {
   const HostView& host;
   const StreamWaits& stream_waits;
   const DeviceActivity& activity;
-  const Lane& unseen;           // of this device: UnseenTimes()
+  const Lane& unseen;  // of this device: UnseenTimes()
 };
 
 // Fills parts and causes of `report`, whose gaps MeasureDevice() has found.

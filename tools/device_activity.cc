@@ -109,7 +109,8 @@ class DeviceMeter {
     window.end_ns = std::max(window.end_ns, window.start_ns);
   }
 
-  // An operation without length counts where it stands; the window's own last one stands at its end.
+  // An operation without length counts where it stands; the window's own last one stands at its
+  // end.
   bool InWindow(const GpuOp& op, int64_t begin, int64_t end) const {
     if (begin < end) return true;
     return op.start_ns == op.end_ns && op.start_ns >= report_.window.start_ns &&
@@ -124,9 +125,11 @@ class DeviceMeter {
                        (op.name >= 0 && communication_name_[op.name])
                    ? OpClass::kCommunication
                    : OpClass::kCompute;
-      case OpKind::kGraph: return OpClass::kCompute;
+      case OpKind::kGraph:
+        return OpClass::kCompute;
       case OpKind::kCopy:
-      case OpKind::kSet: break;
+      case OpKind::kSet:
+        break;
     }
     return OpClass::kCopy;
   }
@@ -157,9 +160,15 @@ class DeviceMeter {
         report_.kernels.sum_ns += end - begin;
         sweep_.kernels.Add(begin, end);
         break;
-      case OpKind::kCopy: move(report_.copies, sweep_.copies); break;
-      case OpKind::kSet: move(report_.sets, sweep_.sets); break;
-      case OpKind::kGraph: move(report_.graphs, sweep_.graphs); break;
+      case OpKind::kCopy:
+        move(report_.copies, sweep_.copies);
+        break;
+      case OpKind::kSet:
+        move(report_.sets, sweep_.sets);
+        break;
+      case OpKind::kGraph:
+        move(report_.graphs, sweep_.graphs);
+        break;
     }
   }
 
@@ -173,8 +182,8 @@ class DeviceMeter {
     report_.largest_skew_ns = std::max(report_.largest_skew_ns, skew);
   }
 
-  // Of the operations that start together at ops[position], the one that ended the gap: the first whose
-  // submission began; one of known submission rather than one of unknown.
+  // Of the operations that start together at ops[position], the one that ended the gap: the first
+  // whose submission began; one of known submission rather than one of unknown.
   int32_t FirstSubmitted(size_t position) const {
     const auto& ops = activity_.ops;
     const int64_t start = timeline_.ops[ops[position]].start_ns;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// The GPU side of the analyses: which operations a device ran, when it was busy with what, and its gaps.
+// The GPU side of the analyses: which operations a device ran, when it was busy with what, and its
+// gaps.
 #ifndef GPUPROBE_TOOLS_DEVICE_ACTIVITY_H_
 #define GPUPROBE_TOOLS_DEVICE_ACTIVITY_H_
 
@@ -28,13 +29,14 @@ class Scope {
 // The operations of one device, whatever the window.
 struct DeviceActivity {
   int32_t device = -1;
-  std::vector<int32_t> ops;  // in scope, in order of start: index in Timeline::ops
+  std::vector<int32_t> ops;     // in scope, in order of start: index in Timeline::ops
   std::vector<bool> processes;  // in scope, with operations here, timed or not
-  IntervalSet busy;          // their union
-  Lane others;               // what processes outside the scope ran; id: process
+  IntervalSet busy;             // their union
+  Lane others;                  // what processes outside the scope ran; id: process
 };
 
-// One for each device that ran (or may have run: untimed) something in scope, and for Options::device.
+// One for each device that ran (or may have run: untimed) something in scope, and for
+// Options::device.
 std::vector<DeviceActivity> CollectActivity(const Timeline& timeline, const Options& options,
                                             const Scope& scope);
 

@@ -51,20 +51,26 @@ CallClass HostView::ClassOf(int32_t call) const {
 
 Role HostView::RoleOf(int32_t call) const {
   switch (ClassOf(call)) {
-    case CallClass::kLaunch: return Role::kSubmit;
-    case CallClass::kCopy: return pageable_[call] ? Role::kBlockingCopy : Role::kSubmit;
-    case CallClass::kCopyBlocking: return Role::kBlockingCopy;
-    case CallClass::kSync: return Role::kSync;
+    case CallClass::kLaunch:
+      return Role::kSubmit;
+    case CallClass::kCopy:
+      return pageable_[call] ? Role::kBlockingCopy : Role::kSubmit;
+    case CallClass::kCopyBlocking:
+      return Role::kBlockingCopy;
+    case CallClass::kSync:
+      return Role::kSync;
     case CallClass::kAlloc:
     case CallClass::kFree:
     case CallClass::kModule:
     case CallClass::kGraph:
     case CallClass::kHostMemory:
-    case CallClass::kContext: return Role::kBlockingApi;
+    case CallClass::kContext:
+      return Role::kBlockingApi;
     case CallClass::kOther:
     case CallClass::kStreamWait:
     case CallClass::kEventRecord:
-    case CallClass::kHostFunc: break;
+    case CallClass::kHostFunc:
+      break;
   }
   // A call that the writer's table does not know but that has submitted work is a submission.
   return op_of_call_[call] >= 0 ? Role::kSubmit : Role::kNeutral;

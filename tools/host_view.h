@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// The host side of the analyses: what each thread was doing when, as far as CUDA calls tell. Built once
-// for all devices; 4 bytes for each call that matters and 4 for each call.
+// The host side of the analyses: what each thread was doing when, as far as CUDA calls tell. Built
+// once for all devices; 4 bytes for each call that matters and 4 for each call.
 #ifndef GPUPROBE_TOOLS_HOST_VIEW_H_
 #define GPUPROBE_TOOLS_HOST_VIEW_H_
 
@@ -17,9 +17,9 @@ namespace gpuprobe::tools {
 
 // What a call does to the supply of work while a thread is inside it.
 enum class Role : uint8_t {
-  kNeutral,       // nothing of its own (event record, stream wait, queries): part of the time around it
-  kSubmit,        // hands the device work
-  kSync,          // waits for the device
+  kNeutral,  // nothing of its own (event record, stream wait, queries): part of the time around it
+  kSubmit,   // hands the device work
+  kSync,     // waits for the device
   kBlockingApi,   // allocation, free, module, graph, host memory, context
   kBlockingCopy,  // synchronous, or asynchronous from or to pageable memory
 };
@@ -39,13 +39,14 @@ class HostView {
   // The first operation that a call submitted, or -1.
   int32_t OpOf(int32_t call) const { return op_of_call_[call]; }
 
-  // The calls of a thread that are not neutral, without those that lie inside an earlier one: both their
-  // starts and their ends ascend.
+  // The calls of a thread that are not neutral, without those that lie inside an earlier one: both
+  // their starts and their ends ascend.
   std::span<const int32_t> CallsOf(int32_t thread) const { return Row(lane_, thread); }
   // The stream-waits and host functions of a thread, by start.
   std::span<const int32_t> OrderingCallsOf(int32_t thread) const { return Row(ordering_, thread); }
 
-  // Overhead records of a thread, and those of a process that name no thread; id: in Timeline::overheads.
+  // Overhead records of a thread, and those of a process that name no thread; id: in
+  // Timeline::overheads.
   const Lane* OverheadsOfThread(int32_t thread) const { return &thread_overheads_[thread]; }
   const Lane* OverheadsOfProcess(int32_t process) const { return &process_overheads_[process]; }
   // Blocking calls of all threads of a process; id: in Timeline::calls.
@@ -57,7 +58,8 @@ class HostView {
     std::vector<int32_t> items;
   };
   static std::span<const int32_t> Row(const Table& table, int32_t row) {
-    return std::span(table.items).subspan(table.first[row], table.first[row + 1] - table.first[row]);
+    return std::span(table.items)
+        .subspan(table.first[row], table.first[row + 1] - table.first[row]);
   }
   template <typename Keep>
   Table BuildTable(Keep keep) const;

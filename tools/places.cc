@@ -66,7 +66,7 @@ int32_t Places::CopyHow(int32_t op) const {
 
 std::string Places::CopyText(int32_t how) {
   // CUpti_ActivityMemcpyKind, from 1 on.
-  static constexpr const char* kDirections[] = {"", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
+  static constexpr const char* kDirections[] = {"",     "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
                                                 "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"};
   const uint32_t kind = static_cast<uint32_t>(how) / 2;
   std::string text = kind < std::size(kDirections) ? kDirections[kind] : "";
@@ -76,16 +76,26 @@ std::string Places::CopyText(int32_t how) {
 
 std::string OverheadText(uint32_t kind) {
   switch (kind) {
-    case 1: return "driver compiler (JIT)";
-    case 1u << 16: return "CUPTI buffer flush";
-    case 2u << 16: return "CUPTI instrumentation";
-    case 3u << 16: return "CUPTI resource creation";
-    case 4u << 16: return "module loading";
-    case 5u << 16: return "lazy function loading";
-    case 6u << 16: return "command buffer full";
-    case 7u << 16: return "CUPTI buffer request";
-    case 8u << 16: return "CUPTI unified memory set-up";
-    default: return "CUPTI overhead of kind " + std::to_string(kind);
+    case 1:
+      return "driver compiler (JIT)";
+    case 1u << 16:
+      return "CUPTI buffer flush";
+    case 2u << 16:
+      return "CUPTI instrumentation";
+    case 3u << 16:
+      return "CUPTI resource creation";
+    case 4u << 16:
+      return "module loading";
+    case 5u << 16:
+      return "lazy function loading";
+    case 6u << 16:
+      return "command buffer full";
+    case 7u << 16:
+      return "CUPTI buffer request";
+    case 8u << 16:
+      return "CUPTI unified memory set-up";
+    default:
+      return "CUPTI overhead of kind " + std::to_string(kind);
   }
 }
 
@@ -98,9 +108,12 @@ std::string Places::TextOf(const Key& key) const {
       const std::string how = key.c < 0 ? "" : CopyText(key.c);
       return by_thread(SymbolText(key.a) + (how.empty() ? "" : " " + how), key.b);
     }
-    case Kind::kBlockedCall: return by_thread(SymbolText(key.a) + ", blocked", key.b);
-    case Kind::kBetween: return by_thread("between submissions", key.a);
-    case Kind::kOutside: return by_thread("outside CUDA", key.a);
+    case Kind::kBlockedCall:
+      return by_thread(SymbolText(key.a) + ", blocked", key.b);
+    case Kind::kBetween:
+      return by_thread("between submissions", key.a);
+    case Kind::kOutside:
+      return by_thread("outside CUDA", key.a);
     case Kind::kOverhead: {
       const std::string what = OverheadText(static_cast<uint32_t>(key.a));
       return key.b < 0 ? what : by_thread(what, key.b);
@@ -109,13 +122,18 @@ std::string Places::TextOf(const Key& key) const {
       const std::string what = OverheadText(static_cast<uint32_t>(key.a));
       return by_thread(key.b < 0 ? what : what + " in " + SymbolText(key.b), key.c);
     }
-    case Kind::kGraphNodes: return "between nodes of one graph launch";
-    case Kind::kGraphFloor: return "node-level graph tracing (no longer than what it adds)";
-    case Kind::kOneCall: return "between operations of one call";
-    case Kind::kQueued: return "queued, nothing to wait for";
+    case Kind::kGraphNodes:
+      return "between nodes of one graph launch";
+    case Kind::kGraphFloor:
+      return "node-level graph tracing (no longer than what it adds)";
+    case Kind::kOneCall:
+      return "between operations of one call";
+    case Kind::kQueued:
+      return "queued, nothing to wait for";
     case Kind::kStreamWait:
       return StreamText(key.a) + " waited for " + (key.b < 0 ? "an event" : StreamText(key.b));
-    case Kind::kHostFunction: return by_thread("host function on the stream", key.a);
+    case Kind::kHostFunction:
+      return by_thread("host function on the stream", key.a);
     case Kind::kOtherProcess: {
       const Process& process = timeline_.processes[key.a];
       const size_t slash = process.executable.rfind('/');
@@ -123,11 +141,16 @@ std::string Places::TextOf(const Key& key) const {
           slash == std::string::npos ? process.executable : process.executable.substr(slash + 1);
       return "pid " + std::to_string(process.pid) + (name.empty() ? "" : " " + name);
     }
-    case Kind::kStart: return "before the first GPU operation";
-    case Kind::kEnd: return "after the last GPU operation";
-    case Kind::kNoLaunch: return "launch call not recorded";
-    case Kind::kClocks: return "launch call recorded after its operation (clocks disagree)";
-    case Kind::kUntimed: return "GPU work whose times could not be collected";
+    case Kind::kStart:
+      return "before the first GPU operation";
+    case Kind::kEnd:
+      return "after the last GPU operation";
+    case Kind::kNoLaunch:
+      return "launch call not recorded";
+    case Kind::kClocks:
+      return "launch call recorded after its operation (clocks disagree)";
+    case Kind::kUntimed:
+      return "GPU work whose times could not be collected";
   }
   return "";
 }

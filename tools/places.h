@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// The `where` texts of the analyses. A place is named by what it is and up to three numbers, so that ten
-// million gap parts cost one hash look-up each and a text is made once. Ids follow the order of first use:
-// the same input gives the same ids.
+// The `where` texts of the analyses. A place is named by what it is and up to three numbers, so
+// that ten million gap parts cost one hash look-up each and a text is made once. Ids follow the
+// order of first use: the same input gives the same ids.
 #ifndef GPUPROBE_TOOLS_PLACES_H_
 #define GPUPROBE_TOOLS_PLACES_H_
 
@@ -20,17 +20,24 @@ namespace gpuprobe::tools {
 class Places {
  public:
   enum class Kind : uint8_t {
-    kCall,            // a symbol, b thread, c its CopyHow()
-    kBlockedCall,     // a symbol, b thread: a submission that did not return as submissions do
-    kBetween,         // a thread: between two submissions
-    kOutside,         // a thread: outside CUDA
-    kOverhead,        // a kind, b thread or -1
-    kLoadingInCall,   // a overhead kind, b symbol, c thread
-    kGraphNodes, kGraphFloor, kOneCall, kQueued,
-    kStreamWait,      // a waiting stream, b stream waited for or -1
-    kHostFunction,    // a thread
-    kOtherProcess,    // a process
-    kStart, kEnd, kNoLaunch, kClocks, kUntimed,
+    kCall,           // a symbol, b thread, c its CopyHow()
+    kBlockedCall,    // a symbol, b thread: a submission that did not return as submissions do
+    kBetween,        // a thread: between two submissions
+    kOutside,        // a thread: outside CUDA
+    kOverhead,       // a kind, b thread or -1
+    kLoadingInCall,  // a overhead kind, b symbol, c thread
+    kGraphNodes,
+    kGraphFloor,
+    kOneCall,
+    kQueued,
+    kStreamWait,    // a waiting stream, b stream waited for or -1
+    kHostFunction,  // a thread
+    kOtherProcess,  // a process
+    kStart,
+    kEnd,
+    kNoLaunch,
+    kClocks,
+    kUntimed,
   };
 
   explicit Places(const Timeline& timeline) : timeline_(timeline) {}
@@ -44,8 +51,8 @@ class Places {
   const std::vector<std::string>& texts() const { return texts_; }
   std::vector<std::string> TakeTexts() { return std::move(texts_); }
 
-  // How an operation copies, packed for Id(): direction and whether the host side is pageable. -1: `op` is
-  // -1 or no copy.
+  // How an operation copies, packed for Id(): direction and whether the host side is pageable. -1:
+  // `op` is -1 or no copy.
   int32_t CopyHow(int32_t op) const;
   static std::string CopyText(int32_t how);  // "DtoH, pageable"
 
@@ -55,7 +62,9 @@ class Places {
     int32_t a, b, c;
     bool operator==(const Key&) const = default;
   };
-  struct KeyHash { size_t operator()(const Key& key) const; };
+  struct KeyHash {
+    size_t operator()(const Key& key) const;
+  };
 
   std::string TextOf(const Key& key) const;
   std::string SymbolText(int32_t symbol) const;

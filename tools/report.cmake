@@ -3,8 +3,10 @@
 
 gpuprobe_offline_library(gpuprobe_format format_units.cc format_text.cc format_json.cc format_table.cc kernel_name.cc)
 target_link_libraries(gpuprobe_format PUBLIC absl::status absl::statusor absl::strings absl::str_format)
-# kernel_name.cc uses a function that libstdc++.a has and libstdc++.so does not export.
-target_link_options(gpuprobe_format INTERFACE -static-libstdc++)
+# kernel_name.cc uses a function that libstdc++.a has and libstdc++.so does not export. A tool that is static
+# altogether has it anyway, and the option would make its libc a shared one again.
+target_link_options(gpuprobe_format INTERFACE
+                    $<$<NOT:$<BOOL:$<TARGET_PROPERTY:GPUPROBE_STATIC>>>:-static-libstdc++>)
 
 gpuprobe_offline_library(gpuprobe_loader trace_loader.cc file_loader.cc load_batches.cc link_calls.cc capture_facts.cc input_files.cc
                          loss_causes.cc)

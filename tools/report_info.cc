@@ -324,7 +324,7 @@ void WriteHoles(const LoadedRun& run, JsonWriter* json) {
   json->EndArray();
 }
 
-void WriteCoverage(const ReportInput& input, JsonWriter* json) {
+void WriteCoverage(const ReportInput& input, bool known, JsonWriter* json) {
   json->Key("devices").BeginArray();
   for (const DeviceReport& device : input.analysis.devices) {
     const Device& info = input.run.timeline.devices[static_cast<size_t>(device.device)];
@@ -335,7 +335,7 @@ void WriteCoverage(const ReportInput& input, JsonWriter* json) {
     json->BeginObject().Field("device", device.device).Field("uuid", info.uuid).Field("name", info.name);
     json->Field("memory_bytes", info.memory_bytes).Field("sm_count", info.sm_count);
     json->Field("operations", device.ops).Field("operations_with_submission", device.ops_with_submission);
-    json->Field("idle_ns", device.idle_ns).Field("idle_unknown_ns", unknown_ns);
+    json->Field("idle_ns", known ? device.idle_ns : 0).Field("idle_unknown_ns", known ? unknown_ns : 0);
     json->Field("untimed_missing", device.untimed_missing);
     json->Field("untimed_unfinished", device.untimed_unfinished);
     json->Field("untimed_invalid", device.untimed_invalid);
@@ -367,7 +367,7 @@ std::string InfoJson(const ReportInput& input) {
   json.Field("kernel_records", check.unavailable ? "unavailable" : "available");
   json.Field("kernel_records_reason", check.reason);
   json.Field("aligned", input.run.aligned).Field("folded_driver_calls", input.run.folded_driver_calls);
-  WriteCoverage(input, &json);
+  WriteCoverage(input, !check.unavailable, &json);
   WriteHoles(input.run, &json);
   json.Key("processes").BeginArray();
   for (size_t p = 0; p < input.run.captures.size(); ++p) WriteProcess(input.run, p, &json);

@@ -131,9 +131,11 @@ LossTotals SumLosses(const LoadedRun& run) {
   return totals;
 }
 
-std::string Completeness(const LoadedRun& run) {
-  if (run.complete()) return Blindness(run);
+std::string Completeness(const ReportInput& input) {
+  const LoadedRun& run = input.run;
   std::vector<std::string> missing;
+  if (CheckKernelRecords(input).unavailable) missing.push_back("no kernel records");
+  if (run.complete() && missing.empty()) return Blindness(run);
   const auto& inputs = run.timeline.inputs;
   std::set<int32_t> open, damaged;
   for (const FileDamage& damage : run.damage) {
@@ -180,7 +182,8 @@ std::string HeaderLine(const ReportInput& input) {
   std::string gpus = FormatPlural(timeline.devices.size(), "GPU");
   if (!timeline.devices.empty()) absl::StrAppend(&gpus, " (", DeviceNames(timeline), ")");
   const std::string line = absl::StrCat("gpuprobe: run ", input.run.name, ", ", processes, ", ", gpus, ", ",
-                                        WindowSpan(input.analysis), ", ", Completeness(input.run));
+                                        WindowSpan(input.analysis), ", ",
+                                        Completeness(input));
   return WrapText(ToPrintable(line), 0, 10, kReportWidth) + "\n";
 }
 

@@ -24,7 +24,7 @@ struct KernelRecordsCheck {
 KernelRecordsCheck CheckKernelRecords(const ReportInput& input);
 
 // "complete, nothing lost", or what is missing.
-std::string Completeness(const LoadedRun& run);
+std::string Completeness(const ReportInput& input);
 // "gpuprobe: run NAME, 5 processes, 1 GPU (NVIDIA H200), 6.41 s, complete, nothing lost\n"
 std::string HeaderLine(const ReportInput& input);
 // Header, and one line for each file with a problem, each unusable input and each notice.

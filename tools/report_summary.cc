@@ -290,7 +290,8 @@ std::string SummaryJson(const ReportInput& input) {
   WriteVerdict(input, check, &json);
   json.Key("trust").BeginObject();
   json.Field("operations", trust.ops).Field("operations_with_submission", trust.with_submission);
-  json.Field("idle_ns", trust.idle_ns).Field("idle_unknown_ns", trust.unknown_ns);
+  json.Field("idle_ns", check.unavailable ? 0 : trust.idle_ns);
+  json.Field("idle_unknown_ns", check.unavailable ? 0 : trust.unknown_ns);
   json.Field("drain_cpu_ns", trust.drain_cpu_ns).Field("captured_ns", trust.captured_ns);
   json.Field("blind_ns", input.analysis.blind_ns).Field("aligned", input.run.aligned).EndObject();
   EndReport(input, &json);

@@ -56,7 +56,8 @@ StreamWaits::StreamWaits(const Timeline& timeline, const HostView& host, const S
     : timeline_(timeline), host_(host), order_(order) {
   for (size_t i = 0; i < timeline.syncs.size(); ++i) {
     const SyncOp& sync = timeline.syncs[i];
-    if (sync.type == kStreamWaitEvent && sync.stream >= 0) waits_.push_back(static_cast<int32_t>(i));
+    if (sync.type == kStreamWaitEvent && sync.stream >= 0)
+      waits_.push_back(static_cast<int32_t>(i));
   }
   std::sort(waits_.begin(), waits_.end(), [&](int32_t a, int32_t b) {
     const SyncOp& x = timeline.syncs[a];
@@ -82,7 +83,8 @@ const CudaEvent* StreamWaits::LastRecord(int32_t process, uint32_t event,
                                          uint32_t before_correlation) const {
   const auto after = std::partition_point(records_.begin(), records_.end(), [&](int32_t index) {
     const CudaEvent& e = timeline_.events[index];
-    return std::tie(e.process, e.event, e.correlation) < std::tie(process, event, before_correlation);
+    return std::tie(e.process, e.event, e.correlation) <
+           std::tie(process, event, before_correlation);
   });
   if (after == records_.begin()) return nullptr;
   const CudaEvent& found = timeline_.events[*(after - 1)];
@@ -123,8 +125,8 @@ std::optional<StreamWaits::Wait> StreamWaits::FromCalls(const GpuOp& op) const {
     return [this, ns](int32_t call) { return timeline_.calls[call].start_ns < ns; };
   };
   const auto ordering = host_.OrderingCallsOf(submission.thread);
-  const auto after = std::partition_point(ordering.begin(), ordering.end(),
-                                          starts_before(submission.start_ns));
+  const auto after =
+      std::partition_point(ordering.begin(), ordering.end(), starts_before(submission.start_ns));
   if (after == ordering.begin()) return std::nullopt;
   const int32_t call = *(after - 1);
   const bool host_function = host_.ClassOf(call) == CallClass::kHostFunc;

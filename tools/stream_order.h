@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// The order in which work was handed to streams. Correlation ids ascend in a process in the order of its
-// calls, so they tell what came before what on a stream even where times are missing.
+// The order in which work was handed to streams. Correlation ids ascend in a process in the order
+// of its calls, so they tell what came before what on a stream even where times are missing.
 #ifndef GPUPROBE_TOOLS_STREAM_ORDER_H_
 #define GPUPROBE_TOOLS_STREAM_ORDER_H_
 
@@ -15,8 +15,9 @@
 
 namespace gpuprobe::tools {
 
-// Timed operations by (stream, correlation), for the streams that somebody asks about: those on which
-// events were recorded or whose operations lack times. 32 bytes an operation of these streams.
+// Timed operations by (stream, correlation), for the streams that somebody asks about: those on
+// which events were recorded or whose operations lack times. 32 bytes an operation of these
+// streams.
 class StreamOrder {
  public:
   explicit StreamOrder(const Timeline& timeline);
@@ -40,15 +41,15 @@ class StreamOrder {
 class StreamWaits {
  public:
   struct Wait {
-    int32_t call = -1;           // the call that made the stream wait
-    int32_t stream = -1;         // stream waited for; -1: not known, or a host function
+    int32_t call = -1;    // the call that made the stream wait
+    int32_t stream = -1;  // stream waited for; -1: not known, or a host function
     bool host_function = false;
   };
 
   StreamWaits(const Timeline& timeline, const HostView& host, const StreamOrder& order);
 
-  // `op` has a known submission; `previous`: operation before it on its stream, or -1. A wait whose event
-  // was already complete when the submission began is none.
+  // `op` has a known submission; `previous`: operation before it on its stream, or -1. A wait whose
+  // event was already complete when the submission began is none.
   std::optional<Wait> Find(const GpuOp& op, int32_t previous) const;
 
  private:

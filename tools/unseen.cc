@@ -14,13 +14,19 @@ namespace {
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 constexpr uint8_t kUnfinished = 2;  // UntimedOp::timing
 
-struct Range { int64_t begin, end; int32_t place; };
+struct Range {
+  int64_t begin, end;
+  int32_t place;
+};
 
 std::string BlindText(const Blind& blind) {
   switch (blind.why) {
-    case Blind::Why::kOtherClient: return "blind: " + blind.who + " had CUPTI";
-    case Blind::Why::kLoss: return "records lost: " + blind.who;
-    case Blind::Why::kDamage: return "damaged: " + blind.who;
+    case Blind::Why::kOtherClient:
+      return "blind: " + blind.who + " had CUPTI";
+    case Blind::Why::kLoss:
+      return "records lost: " + blind.who;
+    case Blind::Why::kDamage:
+      return "damaged: " + blind.who;
   }
   return blind.who;
 }
@@ -68,7 +74,8 @@ class UntimedRanges {
   }
   int64_t NextStart(int64_t ns) const {  // of the device
     const size_t position = FirstStartingFrom(ns);
-    return position < activity_.ops.size() ? timeline_.ops[activity_.ops[position]].start_ns : kNever;
+    return position < activity_.ops.size() ? timeline_.ops[activity_.ops[position]].start_ns
+                                           : kNever;
   }
   int64_t IdleBegin(int64_t ns) const {  // start of the operation before; what is busy stays busy
     const size_t position = FirstStartingFrom(ns);

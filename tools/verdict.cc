@@ -71,7 +71,8 @@ class Judgement {
       : timeline_(timeline),
         analysis_(analysis),
         sums_(SumUp(analysis)),
-        // What lies outside the steady part, because the user asked for more, says nothing about it.
+        // What lies outside the steady part, because the user asked for more, says nothing about
+        // it.
         steady_ns_(sums_.span_ns - Of(sums_, Cause::kStart) - Of(sums_, Cause::kEnd)) {}
 
   Verdict Run() {
@@ -137,7 +138,8 @@ class Judgement {
   // "1.27 s", "2 x 3.20 s" for several devices.
   std::string TimeText() const {
     const size_t devices = analysis_.devices.size();
-    return devices > 1 ? Format("%zu x ", devices) + DurationText(steady_ns_ / static_cast<int64_t>(devices))
+    return devices > 1 ? Format("%zu x ", devices) +
+                             DurationText(steady_ns_ / static_cast<int64_t>(devices))
                        : DurationText(steady_ns_);
   }
 
@@ -149,16 +151,17 @@ class Judgement {
   void GpuBound() {
     const int64_t idle_ns = steady_ns_ - sums_.busy_ns;
     verdict_.kind = "gpu_bound";
-    verdict_.headline = "GPU-bound: the GPU was busy " + Percent(sums_.busy_ns, steady_ns_) + " of " +
-                        TimeText() + "; handing it work faster cannot gain more than " +
+    verdict_.headline = "GPU-bound: the GPU was busy " + Percent(sums_.busy_ns, steady_ns_) +
+                        " of " + TimeText() + "; handing it work faster cannot gain more than " +
                         Percent(idle_ns, steady_ns_) + ".";
     verdict_.evidence = "compute " + Percent(sums_.compute_ns, steady_ns_) + ", communication " +
                         Percent(sums_.communication_ns, steady_ns_) + ", copies " +
                         Percent(sums_.copy_ns, steady_ns_) + "; " + Count(sums_.kernels, "kernel") +
                         " of " + DurationText(MeanKernelNs()) + " on average";
     if (sums_.copy_ns > sums_.compute_ns) {
-      verdict_.action = "copies take longer than kernels and overlap with none: move less, or on a stream "
-                        "of their own while kernels run (`probe-report copies`)";
+      verdict_.action =
+          "copies take longer than kernels and overlap with none: move less, or on a stream "
+          "of their own while kernels run (`probe-report copies`)";
     }
     SetBound(idle_ns);
   }
@@ -170,7 +173,8 @@ class Judgement {
                         " collectives ran and nothing else (waiting for other ranks included).";
     verdict_.evidence = "compute " + Percent(sums_.compute_ns, steady_ns_) + ", idle " +
                         Percent(steady_ns_ - sums_.busy_ns, steady_ns_);
-    verdict_.action = "overlap collectives with compute, send less, or find the rank that comes late";
+    verdict_.action =
+        "overlap collectives with compute, send less, or find the rank that comes late";
     SetBound(sums_.communication_ns);
   }
 
@@ -196,15 +200,20 @@ class Judgement {
 
   void Describe(Cause cause, const std::string& opening) {
     switch (cause) {
-      case Cause::kSynchronisation: return Synchronisation(opening);
-      case Cause::kBlockingApi: return BlockingApi(opening);
-      case Cause::kLaunchBound: return LaunchBound(opening);
-      case Cause::kPageableCopy: return PageableCopy(opening);
+      case Cause::kSynchronisation:
+        return Synchronisation(opening);
+      case Cause::kBlockingApi:
+        return BlockingApi(opening);
+      case Cause::kLaunchBound:
+        return LaunchBound(opening);
+      case Cause::kPageableCopy:
+        return PageableCopy(opening);
       case Cause::kDependency:
         return Say("dependency", "Dependency", opening,
                    "the next operation was queued and waited for another stream",
                    "look at what the stream waited for: " + TopSite(cause).where);
-      case Cause::kLaunchLatency: return LaunchLatency(opening);
+      case Cause::kLaunchLatency:
+        return LaunchLatency(opening);
       case Cause::kProfiler:
         return Say("profiler", "Profiler", opening, "the recording itself held the work up",
                    "do not read this as the application's idle time; record less (graph level "
@@ -220,7 +229,8 @@ class Judgement {
                    "times of the longest)");
       case Cause::kStart:
       case Cause::kEnd:
-      case Cause::kUnknown: break;
+      case Cause::kUnknown:
+        break;
     }
     Say("not_enough_data", "Not enough data", opening, "no cause can be shown", "");
   }
@@ -252,8 +262,9 @@ class Judgement {
     const std::string api = ApiOf(TopSite(Cause::kSynchronisation));
     Say("synchronisation", "Synchronisation", opening,
         "the host had waited for the GPU and had nothing queued",
-        "call " + api + " less often: keep results on the GPU, read them every N steps, or wait for "
-        "an event of the step before");
+        "call " + api +
+            " less often: keep results on the GPU, read them every N steps, or wait for "
+            "an event of the step before");
     AddCallsOf(api);
   }
 
@@ -262,18 +273,21 @@ class Judgement {
     const bool to_host = site.where.find("DtoH") != std::string::npos;
     Say("pageable_copy", "Pageable or synchronous copies", opening,
         "the host was inside or behind a copy that blocks it",
-        to_host ? "reading results back is a wait: keep them on the GPU, read them less often, or copy "
-                  "to pinned memory and wait later"
-                : "use pinned memory and asynchronous copies (pin_memory=True and non_blocking=True in "
-                  "PyTorch)");
+        to_host
+            ? "reading results back is a wait: keep them on the GPU, read them less often, or copy "
+              "to pinned memory and wait later"
+            : "use pinned memory and asynchronous copies (pin_memory=True and non_blocking=True in "
+              "PyTorch)");
     AddCallsOf(ApiOf(site));
   }
 
   void LaunchBound(const std::string& opening) {
-    const double per_second = static_cast<double>(sums_.ops) * 1e9 / static_cast<double>(steady_ns_);
+    const double per_second =
+        static_cast<double>(sums_.ops) * 1e9 / static_cast<double>(steady_ns_);
     Say("launch_bound", "Launch-bound", opening,
         "the host was submitting back to back and could not keep up",
-        "submit less often: CUDA graphs (torch.compile(mode=\"reduce-overhead\")), fused kernels or a "
+        "submit less often: CUDA graphs (torch.compile(mode=\"reduce-overhead\")), fused kernels "
+        "or a "
         "larger batch");
     verdict_.evidence += "; " + Count(sums_.kernels, "kernel") + " of " +
                          DurationText(MeanKernelNs()) + " on average, " +
@@ -316,9 +330,12 @@ class Judgement {
         return "allocate and register host memory once, not in the loop (" + api.name + ")";
       case CallClass::kGraph:
         return "build graphs once and update them, instead of " + api.name + " in the loop";
-      case CallClass::kModule: return "load modules before the loop (" + api.name + ")";
-      case CallClass::kContext: return "create and destroy once, not in the loop (" + api.name + ")";
-      default: return "";
+      case CallClass::kModule:
+        return "load modules before the loop (" + api.name + ")";
+      case CallClass::kContext:
+        return "create and destroy once, not in the loop (" + api.name + ")";
+      default:
+        return "";
     }
   }
 
@@ -362,8 +379,10 @@ class Judgement {
 }  // namespace
 
 std::string DurationText(int64_t ns) {
-  static constexpr struct { double ns; const char* unit; } kUnits[] = {
-      {1e9, "s"}, {1e6, "ms"}, {1e3, "us"}, {1, "ns"}};
+  static constexpr struct {
+    double ns;
+    const char* unit;
+  } kUnits[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}, {1, "ns"}};
   for (const auto& unit : kUnits) {
     const double value = static_cast<double>(ns) / unit.ns;
     // 999.5 of the smaller unit would be printed with four digits.

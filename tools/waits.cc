@@ -14,7 +14,9 @@ namespace {
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
-struct Wait { int32_t call, device; };  // device: index in Timeline::devices, -1: the process has none
+struct Wait {
+  int32_t call, device;
+};  // device: index in Timeline::devices, -1: the process has none
 
 class WaitMeter {
  public:
@@ -29,7 +31,8 @@ class WaitMeter {
         reports_(reports),
         places_(places),
         slot_(timeline.devices.size(), -1) {
-    for (size_t s = 0; s < activities.size(); ++s) slot_[activities[s].device] = static_cast<int>(s);
+    for (size_t s = 0; s < activities.size(); ++s)
+      slot_[activities[s].device] = static_cast<int>(s);
   }
 
   std::vector<WaitRow> Run() {
@@ -60,7 +63,8 @@ class WaitMeter {
   }
 
   // The device that a call waits for: that of the operation it submitted, else that of its
-  // synchronisation record, else the one its thread had last submitted to, else the process's first.
+  // synchronisation record, else the one its thread had last submitted to, else the process's
+  // first.
   int32_t DeviceOf(int32_t call, int32_t last_submitted_to) const {
     if (const int32_t op = host_.OpOf(call); op >= 0) return timeline_.ops[op].device;
     const auto found = std::lower_bound(sync_devices_.begin(), sync_devices_.end(),
@@ -83,7 +87,8 @@ class WaitMeter {
           waits_.push_back({call, device});
         }
       }
-      if (const int32_t op = host_.OpOf(call); op >= 0) last_device[c.thread] = timeline_.ops[op].device;
+      if (const int32_t op = host_.OpOf(call); op >= 0)
+        last_device[c.thread] = timeline_.ops[op].device;
     }
   }
 
@@ -93,7 +98,8 @@ class WaitMeter {
     return Blocks(role) || (role == Role::kSubmit && c.end_ns - c.start_ns >= kQueueFullNs);
   }
 
-  // Synchronisations and blocking copies wait by their nature; other calls did if the device was busy.
+  // Synchronisations and blocking copies wait by their nature; other calls did if the device was
+  // busy.
   bool IsWait(int32_t call, int32_t device) const {
     const Window window = Clip(call);
     const HostCall& c = timeline_.calls[call];
@@ -105,7 +111,8 @@ class WaitMeter {
     return role == Role::kSubmit ? busy_ns == window.span() : busy_ns > 0;
   }
 
-  // Without a window of the user's, calls count whole: also before the first and after the last operation.
+  // Without a window of the user's, calls count whole: also before the first and after the last
+  // operation.
   Window Clip(int32_t call) const {
     const HostCall& c = timeline_.calls[call];
     return {std::max(c.start_ns, options_.from_ns.value_or(c.start_ns)),
@@ -175,17 +182,17 @@ class WaitMeter {
   const std::vector<DeviceActivity>& activities_;
   const std::vector<DeviceReport>& reports_;
   const Places& places_;
-  std::vector<int> slot_;                                   // device -> index of its activity
-  std::vector<std::pair<int32_t, int32_t>> sync_devices_;   // (call, device), sorted
-  std::vector<int32_t> first_device_;                       // by process
-  std::vector<Wait> waits_;                                 // in order of start
+  std::vector<int> slot_;                                  // device -> index of its activity
+  std::vector<std::pair<int32_t, int32_t>> sync_devices_;  // (call, device), sorted
+  std::vector<int32_t> first_device_;                      // by process
+  std::vector<Wait> waits_;                                // in order of start
   std::map<std::tuple<int32_t, int32_t, int32_t, bool>, WaitRow> rows_;
 };
 
 }  // namespace
 
-std::vector<WaitRow> MeasureWaits(const Timeline& timeline, const Options& options, const Scope& scope,
-                                  const HostView& host,
+std::vector<WaitRow> MeasureWaits(const Timeline& timeline, const Options& options,
+                                  const Scope& scope, const HostView& host,
                                   const std::vector<DeviceActivity>& activities,
                                   const std::vector<DeviceReport>& reports, const Places& places) {
   return WaitMeter(timeline, options, scope, host, activities, reports, places).Run();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// What threads were blocked in, and what it cost the device. Definitions in ATTRIBUTION.md, "Waits".
+// What threads were blocked in, and what it cost the device. Definitions in ATTRIBUTION.md,
+// "Waits".
 #ifndef GPUPROBE_TOOLS_WAITS_H_
 #define GPUPROBE_TOOLS_WAITS_H_
 
@@ -15,13 +16,13 @@
 
 namespace gpuprobe::tools {
 
-// A launch or an asynchronous copy that takes this long, 20 times the usual, while the device is busy
-// waits for room in the launch queue (1,024 operations).
+// A launch or an asynchronous copy that takes this long, 20 times the usual, while the device is
+// busy waits for room in the launch queue (1,024 operations).
 inline constexpr int64_t kQueueFullNs = 100'000;
 
 // `activities` and `reports` belong together by index.
-std::vector<WaitRow> MeasureWaits(const Timeline& timeline, const Options& options, const Scope& scope,
-                                  const HostView& host,
+std::vector<WaitRow> MeasureWaits(const Timeline& timeline, const Options& options,
+                                  const Scope& scope, const HostView& host,
                                   const std::vector<DeviceActivity>& activities,
                                   const std::vector<DeviceReport>& reports, const Places& places);
 

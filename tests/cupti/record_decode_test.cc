@@ -161,7 +161,6 @@ TEST(RecordDecode, KernelOf128HasNoDeviceLaunch) {
   EXPECT_FALSE(decoded.sink.kernels[1].device_launched);
 }
 
-#if CUPTI_API_VERSION >= 130000
 TEST(RecordDecode, KernelsFrom130TellDeviceLaunch) {
   struct {
     uint32_t version;
@@ -180,7 +179,6 @@ TEST(RecordDecode, KernelsFrom130TellDeviceLaunch) {
     EXPECT_EQ(decoded.stats.undecodable_bytes, 0u);
   }
 }
-#endif
 
 template <class Memcpy>
 Memcpy MakeCopy() {
@@ -232,7 +230,6 @@ TEST(RecordDecode, CopyPaddingBefore130IsNotReadAsDeviceLaunch) {
   EXPECT_FALSE(decoded.sink.copies[1].device_launched);
 }
 
-#if CUPTI_API_VERSION >= 130000
 TEST(RecordDecode, CopiesOf128And130And134) {
   auto copy6 = MakeCopy<CUpti_ActivityMemcpy6>();
   copy6.isDeviceLaunched = 1;
@@ -251,7 +248,6 @@ TEST(RecordDecode, CopiesOf128And130And134) {
     EXPECT_EQ(decoded.sink.copies[1].device_launched, c.device_launched) << c.version;
   }
 }
-#endif
 
 TEST(RecordDecode, PeerCopyKeepsBothEnds) {
   CUpti_ActivityMemcpyPtoP4 c;
@@ -348,7 +344,6 @@ TEST(RecordDecode, GraphTraceTellsTheEndDeviceFrom123) {
   EXPECT_EQ(before.sink.graphs[1].context, 4u);
   EXPECT_EQ(before.sink.graphs[1].stream, 5u);
   EXPECT_EQ(before.sink.graphs[1].end_device, kInvalidId);
-#if CUPTI_API_VERSION >= 21
   CUpti_ActivityGraphTrace2 graph;
   memset(&graph, 0, sizeof(graph));
   memcpy(&graph, &old_graph, sizeof(old_graph));
@@ -359,7 +354,6 @@ TEST(RecordDecode, GraphTraceTellsTheEndDeviceFrom123) {
   ASSERT_EQ(after.sink.graphs.size(), 2u);
   EXPECT_EQ(after.sink.graphs[1].end_device, 6u);
   EXPECT_EQ(after.sink.graphs[1].stream, 5u);
-#endif
 }
 
 template <class Synchronization>
@@ -389,7 +383,6 @@ TEST(RecordDecode, SynchronizationKeepsInvalidIdsAndTellsTheSyncIdFrom128) {
   EXPECT_EQ(before.sink.syncs[1].event, kInvalidId);
   EXPECT_EQ(before.sink.syncs[1].event_sync_id, 0u);
   EXPECT_EQ(before.sink.syncs[1].result, 0);
-#if CUPTI_API_VERSION >= 26
   auto sync = MakeSync<CUpti_ActivitySynchronization2>();
   sync.cudaEventSyncId = 1ull << 40;
   sync.returnValue = 700;
@@ -399,7 +392,6 @@ TEST(RecordDecode, SynchronizationKeepsInvalidIdsAndTellsTheSyncIdFrom128) {
   ASSERT_EQ(after.sink.syncs.size(), 2u);
   EXPECT_EQ(after.sink.syncs[1].event_sync_id, 1ull << 40);
   EXPECT_EQ(after.sink.syncs[1].result, 700);
-#endif
 }
 
 TEST(RecordDecode, CudaEventTellsTheSyncIdFrom128) {
@@ -419,7 +411,6 @@ TEST(RecordDecode, CudaEventTellsTheSyncIdFrom128) {
   EXPECT_EQ(before.sink.events[1].stream, 3u);
   EXPECT_EQ(before.sink.events[1].event, 4u);
   EXPECT_EQ(before.sink.events[1].event_sync_id, 0u);
-#if CUPTI_API_VERSION >= 26
   CUpti_ActivityCudaEvent2 event2;
   memset(&event2, 0, sizeof(event2));
   memcpy(&event2, &event, sizeof(event));
@@ -432,7 +423,6 @@ TEST(RecordDecode, CudaEventTellsTheSyncIdFrom128) {
     ASSERT_EQ(after.sink.events.size(), 2u);
     EXPECT_EQ(after.sink.events[1].event_sync_id, 99u);
   }
-#endif
 }
 
 CUpti_ActivityOverhead MakeOverhead(CUpti_ActivityObjectKind object) {
@@ -474,7 +464,6 @@ TEST(RecordDecode, OverheadObjectIdsAreReadByObjectKind) {
   EXPECT_EQ(o[4].end_ns - o[4].start_ns, 6);
 }
 
-#if CUPTI_API_VERSION >= 22
 TEST(RecordDecode, OverheadHasACorrelationFrom123) {
   CUpti_ActivityOverhead3 overhead;
   memset(&overhead, 0, sizeof(overhead));
@@ -493,7 +482,6 @@ TEST(RecordDecode, OverheadHasACorrelationFrom123) {
     EXPECT_EQ(decoded.sink.overheads[1].correlation, 31u);
   }
 }
-#endif
 
 TEST(RecordDecode, DeviceIsNamedByItsUuidOrByItsMigInstance) {
   CUpti_ActivityDevice4 d;

@@ -33,8 +33,9 @@ inline Result SizeWalk(uint8_t* buffer, size_t valid_bytes, void** record) {
     uint8_t* const current = static_cast<uint8_t*>(*record);
     next = current + size_at(current);
   }
-  const size_t left = static_cast<size_t>(buffer + valid_bytes - next);
-  if (left < kRecordAlignment_bytes) return CUPTI_ERROR_MAX_LIMIT_REACHED;
+  const uint8_t* const end = buffer + valid_bytes;
+  if (next + kRecordAlignment_bytes > end) return CUPTI_ERROR_MAX_LIMIT_REACHED;
+  const size_t left = static_cast<size_t>(end - next);
   const size_t size = size_at(next);
   if (size == 0 || size > left) return CUPTI_ERROR_INVALID_KIND;
   *record = next;

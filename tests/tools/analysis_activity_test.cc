@@ -91,7 +91,8 @@ TEST(Breakdown, CopiesCountOnlyWhereNoKernelRuns) {
 TEST(Breakdown, CommunicationCountsOnlyWhereNothingComputes) {
   TimelineBuilder b;
   b.Kernel(0, 40);
-  b.Kernel(30, 100, 0, 0, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096>)");
+  b.Kernel(30, 100, 0, 0,
+           "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096>)");
   b.Copy(90, 120);
   const DeviceReport r = Analyse(b.Build(), {}).devices.at(0);
   EXPECT_EQ(r.compute_ns, 40);
@@ -205,10 +206,9 @@ TEST(Window, OfTheUserShowsStartAndEndApart) {
   options.from_ns = 0;
   options.to_ns = 200;
   const Analysis a = Analyse(b.Build(), options);
-  EXPECT_EQ(PartsText(a), (std::vector<std::string>{
-                              "0-100 start: before the first GPU operation",
-                              "110-120 unknown: launch call not recorded",
-                              "130-200 end: after the last GPU operation"}));
+  EXPECT_EQ(PartsText(a), (std::vector<std::string>{"0-100 start: before the first GPU operation",
+                                                    "110-120 unknown: launch call not recorded",
+                                                    "130-200 end: after the last GPU operation"}));
   EXPECT_EQ(a.devices[0].window.span(), 200);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Why the device was idle, rule by rule. Times in the hundreds stand for back-to-back submission; a host
-// that is busy with something else takes longer than kBackToBackNs.
+// Why the device was idle, rule by rule. Times in the hundreds stand for back-to-back submission; a
+// host that is busy with something else takes longer than kBackToBackNs.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -20,7 +20,8 @@ using Lines = std::vector<std::string>;
 constexpr int64_t kUs = 1'000;
 constexpr int64_t kMs = 1'000'000;
 
-// --- rule 1: other processes and times that were not seen -----------------------------------------
+// --- rule 1: other processes and times that were not seen
+// -----------------------------------------
 
 TEST(Unseen, BlindTimeIsUnknownAndTheRestKeepsItsCause) {
   TimelineBuilder b;
@@ -79,13 +80,14 @@ TEST(OtherProcess, TakesItsTimeOutOfTheGap) {
                    "460-500 launch_latency: queued, nothing to wait for"}));
 }
 
-// --- rule 2: the submission -----------------------------------------------------------------------
+// --- rule 2: the submission
+// -----------------------------------------------------------------------
 
 TEST(Submission, NotRecordedIsUnknown) {
   TimelineBuilder b;
   b.Kernel(0, 100, b.Launch(0, 10));
-  b.Kernel(200, 300, 0);                      // no correlation
-  b.Kernel(400, 500, b.NextCorrelation());    // one that no call has
+  b.Kernel(200, 300, 0);                    // no correlation
+  b.Kernel(400, 500, b.NextCorrelation());  // one that no call has
   EXPECT_EQ(PartsText(Analyse(b.Build(), {})),
             (Lines{"100-200 unknown: launch call not recorded",
                    "300-400 unknown: launch call not recorded"}));
@@ -119,7 +121,8 @@ TEST(Submission, GapsBetweenNodesNoLongerThanTheTracingCostAreTheProfilers) {
   TimelineBuilder b;
   const uint32_t launch = b.Call("cudaGraphLaunch", CallClass::kLaunch, 0, 5);
   for (int i = 0; i < 100; ++i) {
-    b.Kernel(10 + i * 2 * kGraphFloorNs, 10 + (i * 2 + 1) * kGraphFloorNs, launch).graph_node_id = 1 + i;
+    b.Kernel(10 + i * 2 * kGraphFloorNs, 10 + (i * 2 + 1) * kGraphFloorNs, launch).graph_node_id =
+        1 + i;
   }
   const DeviceReport r = Analyse(b.Build(), {}).devices[0];
   EXPECT_EQ(r.idle_ns, 99 * kGraphFloorNs);
@@ -160,7 +163,8 @@ TEST(Submission, AKernelLongBeforeItsLaunchIsUnknown) {
   EXPECT_EQ(a.devices[0].largest_skew_ns, kImpossibleSkewNs + 1);
 }
 
-// --- rule 3: queued -------------------------------------------------------------------------------
+// --- rule 3: queued
+// -------------------------------------------------------------------------------
 
 TEST(Queued, WithNothingToWaitForIsLaunchLatency) {
   TimelineBuilder b;
@@ -251,7 +255,8 @@ TEST(Queued, BehindAHostFunctionIsDependency) {
             (Lines{"100-300 dependency: host function on the stream (thread 11 main)"}));
 }
 
-// --- rule 4: inside the submitting call -----------------------------------------------------------
+// --- rule 4: inside the submitting call
+// -----------------------------------------------------------
 
 TEST(InsideTheCall, ALaunchIsLaunchBound) {
   TimelineBuilder b;
@@ -276,12 +281,13 @@ TEST(InsideTheCall, LoadingAndProfilerOverheadAreCutOut) {
   b.Overhead(200, 300, 5u << 16, false);
   b.Overhead(250, 400, 1u << 16, true);
   const Analysis a = Analyse(b.Build(), {});
-  EXPECT_EQ(PartsText(a),
-            (Lines{"100-200 launch_bound: cudaLaunchKernel (thread 11 main)",
-                   "200-300 blocking_api: lazy function loading in cudaLaunchKernel (thread 11 main)",
-                   "300-400 profiler: CUPTI buffer flush (thread 11 main)",
-                   "400-900 launch_bound: cudaLaunchKernel (thread 11 main)",
-                   "900-1000 launch_latency: queued, nothing to wait for"}));
+  EXPECT_EQ(
+      PartsText(a),
+      (Lines{"100-200 launch_bound: cudaLaunchKernel (thread 11 main)",
+             "200-300 blocking_api: lazy function loading in cudaLaunchKernel (thread 11 main)",
+             "300-400 profiler: CUPTI buffer flush (thread 11 main)",
+             "400-900 launch_bound: cudaLaunchKernel (thread 11 main)",
+             "900-1000 launch_latency: queued, nothing to wait for"}));
   EXPECT_EQ(a.devices[0].parts[1].overhead, 0);
 }
 
@@ -307,13 +313,13 @@ TEST(InsideTheCall, OverheadOfTheWholeProcessCounts) {
 TEST(InsideTheCall, APageableOrSynchronousCopyIsTheCopys) {
   TimelineBuilder b;
   b.Kernel(0, 100 * kUs, b.Launch(0, 10 * kUs));
-  b.Copy(300 * kUs, 400 * kUs,
-         b.Call("cudaMemcpyAsync", CallClass::kCopy, 150 * kUs, 320 * kUs), true, 1);
-  b.Copy(600 * kUs, 700 * kUs,
-         b.Call("cudaMemcpy", CallClass::kCopyBlocking, 450 * kUs, 710 * kUs), false, 2);
+  b.Copy(300 * kUs, 400 * kUs, b.Call("cudaMemcpyAsync", CallClass::kCopy, 150 * kUs, 320 * kUs),
+         true, 1);
+  b.Copy(600 * kUs, 700 * kUs, b.Call("cudaMemcpy", CallClass::kCopyBlocking, 450 * kUs, 710 * kUs),
+         false, 2);
   // Pinned and asynchronous: a submission like any other.
-  b.Copy(950 * kUs, 960 * kUs,
-         b.Call("cudaMemcpyAsync", CallClass::kCopy, 900 * kUs, 950 * kUs), false, 1);
+  b.Copy(950 * kUs, 960 * kUs, b.Call("cudaMemcpyAsync", CallClass::kCopy, 900 * kUs, 950 * kUs),
+         false, 1);
   EXPECT_EQ(PartsText(Analyse(b.Build(), {})),
             (Lines{"100000-150000 host: outside CUDA (thread 11 main)",
                    "150000-300000 pageable_copy: cudaMemcpyAsync HtoD, pageable (thread 11 main)",
@@ -324,7 +330,8 @@ TEST(InsideTheCall, APageableOrSynchronousCopyIsTheCopys) {
                    "900000-950000 launch_bound: cudaMemcpyAsync HtoD (thread 11 main)"}));
 }
 
-// --- rule 5: before the call ----------------------------------------------------------------------
+// --- rule 5: before the call
+// ----------------------------------------------------------------------
 
 TEST(BeforeTheCall, ShortStretchesBetweenSubmissionsAreLaunchBoundLongOnesTheHosts) {
   for (const int64_t stretch : {kBackToBackNs, kBackToBackNs + 1}) {
@@ -332,10 +339,10 @@ TEST(BeforeTheCall, ShortStretchesBetweenSubmissionsAreLaunchBoundLongOnesTheHos
     b.Kernel(5, 100, b.Launch(0, 10));
     b.Kernel(20 + stretch, 40 + stretch, b.Launch(10 + stretch, 20 + stretch));
     const Lines parts = PartsText(Analyse(b.Build(), {}));
-    EXPECT_EQ(parts[0], "100-" + std::to_string(10 + stretch) +
-                            (stretch == kBackToBackNs
-                                 ? " launch_bound: between submissions (thread 11 main)"
-                                 : " host: outside CUDA (thread 11 main)"));
+    EXPECT_EQ(parts[0],
+              "100-" + std::to_string(10 + stretch) +
+                  (stretch == kBackToBackNs ? " launch_bound: between submissions (thread 11 main)"
+                                            : " host: outside CUDA (thread 11 main)"));
   }
 }
 
@@ -450,7 +457,8 @@ TEST(BeforeTheCall, ACallWithoutThreadLeavesTheTimeBeforeItUnknown) {
                    "300-400 launch_latency: queued, nothing to wait for"}));
 }
 
-// --- rule 6: drained by a wait --------------------------------------------------------------------
+// --- rule 6: drained by a wait
+// --------------------------------------------------------------------
 
 TEST(Drained, IdleAfterAWaitIsItsUpToTheTimeItBlockedWhileTheDeviceWorked) {
   TimelineBuilder b;
@@ -570,7 +578,8 @@ TEST(Drained, AWaitOfAThreadThatDoesNotFeedTheDeviceIsNotCharged) {
   EXPECT_EQ(CauseNs(Analyse(b.Build(), {}).devices[0], Cause::kSynchronisation), 0);
 }
 
-// --- sums -----------------------------------------------------------------------------------------
+// --- sums
+// -----------------------------------------------------------------------------------------
 
 TEST(Totals, CountGapsAndNameSites) {
   TimelineBuilder b;
@@ -582,7 +591,7 @@ TEST(Totals, CountGapsAndNameSites) {
   const CauseTotal& launch = r.causes[0];
   EXPECT_EQ(launch.cause, Cause::kLaunchBound);
   EXPECT_EQ(launch.total_ns, 150 + 250);
-  EXPECT_EQ(launch.count, 2u);       // gaps, though each has two parts of this cause
+  EXPECT_EQ(launch.count, 2u);  // gaps, though each has two parts of this cause
   EXPECT_EQ(launch.longest_ns, 250);
   ASSERT_EQ(launch.sites.size(), 2u);
   EXPECT_EQ(launch.sites[0].where, "between submissions (thread 11 main)");

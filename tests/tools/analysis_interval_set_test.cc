@@ -51,7 +51,7 @@ using Pieces = std::vector<std::tuple<int64_t, int64_t, int32_t>>;
 TEST(Lane, KeepsTimeWithWhatBeganFirst) {
   Lane lane;
   lane.Add(0, 10, 1);
-  lane.Add(2, 5, 2);    // inside: nothing left of it
+  lane.Add(2, 5, 2);  // inside: nothing left of it
   lane.Add(8, 15, 3);
   lane.Add(20, 20, 4);  // empty
   Pieces pieces;
@@ -83,8 +83,13 @@ TEST(LaneReader, CutsAtPiecesInOrderOfTime) {
   reader.Split(12, 12, collect);
   reader.Split(15, 45, collect);
   reader.Split(60, 70, collect);
-  EXPECT_EQ(pieces, (Pieces{{0, 10, -1}, {10, 12, 1}, {15, 20, 1}, {20, 25, 2}, {25, 40, -1},
-                            {40, 45, 3}, {60, 70, -1}}));
+  EXPECT_EQ(pieces, (Pieces{{0, 10, -1},
+                            {10, 12, 1},
+                            {15, 20, 1},
+                            {20, 25, 2},
+                            {25, 40, -1},
+                            {40, 45, 3},
+                            {60, 70, -1}}));
 }
 
 TEST(LaneReader, WithoutALaneLeavesEverythingUncut) {

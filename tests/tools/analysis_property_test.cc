@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Random timelines against brute force, one array element a tick. All times are multiples of the tick, so
-// that a coarse tick crosses the thresholds of the rules and an element still stands for exact time.
+// Random timelines against brute force, one array element a tick. All times are multiples of the
+// tick, so that a coarse tick crosses the thresholds of the rules and an element still stands for
+// exact time.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -111,15 +112,19 @@ class Generator {
           b_.t.ops.back().device = b_.t.streams[stream].device;
           b_.t.ops.back().process = b_.t.streams[stream].process;
         } else {
-          b_.Kernel(begin, finish, correlation, stream, Chance(20) ? "ncclDevKernel_AllReduce" : "gemm");
+          b_.Kernel(begin, finish, correlation, stream,
+                    Chance(20) ? "ncclDevKernel_AllReduce" : "gemm");
         }
         break;
-      case CallClass::kCopy: b_.Copy(begin, finish, correlation, Chance(50), 1, 64, stream); break;
+      case CallClass::kCopy:
+        b_.Copy(begin, finish, correlation, Chance(50), 1, 64, stream);
+        break;
       case CallClass::kCopyBlocking:
         b_.Copy(begin, std::min(end, finish) < begin ? begin : std::min(end, finish), correlation,
                 Chance(50), 2, 64, stream);
         break;
-      default: break;
+      default:
+        break;
     }
   }
 
@@ -180,10 +185,14 @@ class Checker {
     int64_t kernel = 0, compute = 0, communication = 0, copy = 0, idle = 0;
     for (int64_t t = Tick(r_.window.start_ns); t < Tick(r_.window.end_ns); ++t) {
       kernel += painting_.kernel[t];
-      if (painting_.compute[t]) ++compute;
-      else if (painting_.communication[t]) ++communication;
-      else if (painting_.copy[t]) ++copy;
-      else ++idle;
+      if (painting_.compute[t])
+        ++compute;
+      else if (painting_.communication[t])
+        ++communication;
+      else if (painting_.copy[t])
+        ++copy;
+      else
+        ++idle;
     }
     EXPECT_EQ(r_.kernels.union_ns, kernel * c_.tick);
     EXPECT_EQ(r_.compute_ns, compute * c_.tick);
@@ -198,8 +207,10 @@ class Checker {
       if (painting_.Busy(t)) continue;
       const bool goes_on =
           !expected.empty() && expected.back().second == t && !painting_.points.contains(t);
-      if (goes_on) expected.back().second = t + 1;
-      else expected.emplace_back(t, t + 1);
+      if (goes_on)
+        expected.back().second = t + 1;
+      else
+        expected.emplace_back(t, t + 1);
     }
     for (const Gap& gap : r_.gaps) found.emplace_back(Tick(gap.begin_ns), Tick(gap.end_ns));
     EXPECT_EQ(found, expected);
@@ -224,8 +235,8 @@ class Checker {
     }
   }
 
-  // The causes that the rules allow at an instant of a gap; more than one only where a wait before it may
-  // or may not have something left to be charged.
+  // The causes that the rules allow at an instant of a gap; more than one only where a wait before
+  // it may or may not have something left to be charged.
   std::set<Cause> Allowed(const Gap& gap, int64_t ns) const {
     const Timeline& t = c_.timeline;
     if (painting_.others[Tick(ns)]) return {Cause::kOtherProcess};
@@ -257,9 +268,9 @@ class Checker {
     // Of the thread first, then of the process; the one that began first keeps the time.
     for (const bool of_thread : {true, false}) {
       for (const OverheadOp& o : c_.timeline.overheads) {
-        const bool mine = of_thread ? o.thread == thread
-                                    : o.thread < 0 &&
-                                          o.process == c_.timeline.threads[thread].process;
+        const bool mine = of_thread
+                              ? o.thread == thread
+                              : o.thread < 0 && o.process == c_.timeline.threads[thread].process;
         if (mine && o.start_ns <= ns && ns < o.end_ns) {
           return o.profiler ? Cause::kProfiler : Cause::kBlockingApi;
         }
@@ -283,14 +294,18 @@ class Checker {
 
   std::optional<Cause> BlockingCause(int32_t call) const {
     switch (ClassOf(call)) {
-      case CallClass::kSync: return Cause::kSynchronisation;
+      case CallClass::kSync:
+        return Cause::kSynchronisation;
       case CallClass::kAlloc:
-      case CallClass::kFree: return Cause::kBlockingApi;
-      case CallClass::kCopyBlocking: return Cause::kPageableCopy;
+      case CallClass::kFree:
+        return Cause::kBlockingApi;
+      case CallClass::kCopyBlocking:
+        return Cause::kPageableCopy;
       case CallClass::kCopy:
         if (IsPageable(call)) return Cause::kPageableCopy;
         return std::nullopt;
-      default: return std::nullopt;
+      default:
+        return std::nullopt;
     }
   }
 
@@ -332,7 +347,8 @@ class Checker {
     for (size_t i = 0; i < t.calls.size(); ++i) {
       const HostCall& call = t.calls[i];
       const CallClass cc = ClassOf(static_cast<int32_t>(i));
-      if (call.thread != s.thread || cc == CallClass::kEventRecord || cc == CallClass::kOther) continue;
+      if (call.thread != s.thread || cc == CallClass::kEventRecord || cc == CallClass::kOther)
+        continue;
       if (IsInsideEarlier(i)) continue;
       if (call.end_ns <= ns) {
         since = std::max(since, call.end_ns);
@@ -360,7 +376,8 @@ class Checker {
     for (size_t i = 0; i < index; ++i) {
       const CallClass cc = ClassOf(static_cast<int32_t>(i));
       if (cc == CallClass::kEventRecord || cc == CallClass::kOther) continue;
-      if (calls[i].thread == calls[index].thread && calls[i].end_ns >= calls[index].end_ns) return true;
+      if (calls[i].thread == calls[index].thread && calls[i].end_ns >= calls[index].end_ns)
+        return true;
     }
     return false;
   }
@@ -382,8 +399,8 @@ class Checker {
     return false;
   }
 
-  // What is charged to a blocking call after its end never exceeds the time for which it was blocked while
-  // the device was busy.
+  // What is charged to a blocking call after its end never exceeds the time for which it was
+  // blocked while the device was busy.
   void CheckChargedOnce() {
     std::map<int32_t, int64_t> charged_ns;
     for (const GapPart& part : r_.parts) {
@@ -475,7 +492,8 @@ class WaitChecker {
     const int64_t busy = BusyNs(device, begin, end);
     switch (c_.timeline.symbols[c.symbol].call_class) {
       case CallClass::kSync:
-      case CallClass::kCopyBlocking: break;
+      case CallClass::kCopyBlocking:
+        break;
       case CallClass::kAlloc:
       case CallClass::kFree:
         if (busy == 0) return;
@@ -490,7 +508,8 @@ class WaitChecker {
       case CallClass::kLaunch:
         if (c.end_ns - c.start_ns < 100'000 || busy != end - begin) return;
         break;
-      default: return;
+      default:
+        return;
     }
     ++expected_.count;
     expected_.total_ns += end - begin;
@@ -546,15 +565,15 @@ TEST_P(RandomTimelines, AgreeWithBruteForce) {
   // The generator reaches what it is for.
   EXPECT_GT(devices, kCases / 2);
   EXPECT_GT(parts, devices * 10);
-  for (const Cause cause :
-       {Cause::kSynchronisation, Cause::kBlockingApi, Cause::kLaunchBound, Cause::kPageableCopy,
-        Cause::kLaunchLatency, Cause::kProfiler, Cause::kOtherProcess, Cause::kStart, Cause::kEnd,
-        Cause::kUnknown}) {
+  for (const Cause cause : {Cause::kSynchronisation, Cause::kBlockingApi, Cause::kLaunchBound,
+                            Cause::kPageableCopy, Cause::kLaunchLatency, Cause::kProfiler,
+                            Cause::kOtherProcess, Cause::kStart, Cause::kEnd, Cause::kUnknown}) {
     EXPECT_TRUE(seen.contains(cause)) << CauseKey(cause);
   }
 }
 
-// 1 ns: everything is back to back. 7 us: both sides of that threshold. 40 us: held-up launches too.
+// 1 ns: everything is back to back. 7 us: both sides of that threshold. 40 us: held-up launches
+// too.
 INSTANTIATE_TEST_SUITE_P(Ticks, RandomTimelines, testing::Values(1, 7'000, 40'000));
 
 TEST(Analyse, IsDeterministic) {

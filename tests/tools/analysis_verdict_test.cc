@@ -19,8 +19,8 @@ bool Contains(const std::string& text, const std::string& piece) {
   return text.find(piece) != std::string::npos;
 }
 
-// `count` kernels of 1 ms, each starting 2 ms after the one before: half of the time is idle. `between`
-// adds what the host did, given the times at which the gap begins and ends.
+// `count` kernels of 1 ms, each starting 2 ms after the one before: half of the time is idle.
+// `between` adds what the host did, given the times at which the gap begins and ends.
 template <typename F>
 void HalfIdle(TimelineBuilder& b, int count, F between) {
   for (int i = 0; i < count; ++i) {
@@ -124,7 +124,8 @@ TEST(Verdict, LaunchBoundAdvisesFewerSubmissions) {
 TEST(Verdict, GapsBetweenQueuedKernelsAreLaunchBoundToo) {
   TimelineBuilder b;
   for (int i = 0; i < 10'000; ++i) {
-    b.Kernel(100 * kMs + i * 3 * kUs, 100 * kMs + i * 3 * kUs + 2 * kUs, b.Launch(i * 10, i * 10 + 5));
+    b.Kernel(100 * kMs + i * 3 * kUs, 100 * kMs + i * 3 * kUs + 2 * kUs,
+             b.Launch(i * 10, i * 10 + 5));
   }
   const Verdict v = Analyse(b.Build(), {}).verdict;
   EXPECT_EQ(v.kind, "launch_bound");

@@ -21,7 +21,8 @@ std::vector<std::string> RowsText(const Analysis& a) {
     lines.push_back(row.api + " | " + row.where + " | " + std::to_string(row.count) + " calls " +
                     std::to_string(row.total_ns) + " = busy " + std::to_string(row.device_busy_ns) +
                     " + idle " + std::to_string(row.device_idle_ns) + ", after " +
-                    std::to_string(row.idle_after_ns) + ", longest " + std::to_string(row.longest_ns));
+                    std::to_string(row.idle_after_ns) + ", longest " +
+                    std::to_string(row.longest_ns));
   }
   return lines;
 }
@@ -66,9 +67,12 @@ TEST(Waits, OverlappingOnSeveralThreadsStandInRowsOfTheirOwn) {
   b.Sync(300, 400, third);
   b.Sync(320, 350, third);  // inside the other
   EXPECT_EQ(RowsText(Analyse(b.Build(), {})),
-            (Lines{"cudaStreamSynchronize | thread 11 main | 1 calls 900 = busy 900 + idle 0, after 0, longest 900",
-                   "cudaStreamSynchronize | thread 12 b | 1 calls 700 = busy 700 + idle 0, after 0, longest 700",
-                   "cudaStreamSynchronize | thread 13 c | 2 calls 130 = busy 130 + idle 0, after 0, longest 100"}));
+            (Lines{"cudaStreamSynchronize | thread 11 main | 1 calls 900 = busy 900 + idle 0, "
+                   "after 0, longest 900",
+                   "cudaStreamSynchronize | thread 12 b | 1 calls 700 = busy 700 + idle 0, after "
+                   "0, longest 700",
+                   "cudaStreamSynchronize | thread 13 c | 2 calls 130 = busy 130 + idle 0, after "
+                   "0, longest 100"}));
 }
 
 TEST(Waits, AnAsynchronousCopyToPageableMemoryIsOne) {
@@ -76,9 +80,10 @@ TEST(Waits, AnAsynchronousCopyToPageableMemoryIsOne) {
   b.Kernel(0, 1000, b.Launch(0, 5));
   b.Copy(1000, 1010, b.Call("cudaMemcpyAsync", CallClass::kCopy, 50, 1020), true, 2);
   b.Copy(1030, 1040, b.Call("cudaMemcpyAsync", CallClass::kCopy, 1025, 1028), false, 2);
-  EXPECT_EQ(RowsText(Analyse(b.Build(), {})),
-            (Lines{"cudaMemcpyAsync | DtoH, pageable, thread 11 main | 1 calls 970 = busy 960 + idle "
-                   "10, after 10, longest 970"}));
+  EXPECT_EQ(
+      RowsText(Analyse(b.Build(), {})),
+      (Lines{"cudaMemcpyAsync | DtoH, pageable, thread 11 main | 1 calls 970 = busy 960 + idle "
+             "10, after 10, longest 970"}));
 }
 
 TEST(Waits, FreesAndAllocationsCountOnlyWhereTheDeviceWasBusy) {
@@ -87,9 +92,10 @@ TEST(Waits, FreesAndAllocationsCountOnlyWhereTheDeviceWasBusy) {
   b.Call("cudaFree", CallClass::kFree, 900, 1100);
   b.Call("cudaMalloc", CallClass::kAlloc, 1100, 1200);
   b.Kernel(1300, 1400, b.Launch(1250, 1260));
-  EXPECT_EQ(RowsText(Analyse(b.Build(), {})),
-            (Lines{"cudaFree | thread 11 main | 1 calls 200 = busy 100 + idle 100, after 200, longest "
-                   "200"}));
+  EXPECT_EQ(
+      RowsText(Analyse(b.Build(), {})),
+      (Lines{"cudaFree | thread 11 main | 1 calls 200 = busy 100 + idle 100, after 200, longest "
+             "200"}));
 }
 
 TEST(Waits, ALaunchThatBlocksWhileTheDeviceIsBusyIsAFullQueue) {
@@ -111,20 +117,22 @@ TEST(Waits, GoToTheDeviceOfTheRecordThenOfTheLastSubmissionThenTheProcessesFirst
   b.Kernel(0, 500, b.Launch(6, 9), remote);
   const uint32_t by_record = b.Call("cudaDeviceSynchronize", CallClass::kSync, 100, 200);
   b.SyncRecord(by_record, 4, -1, 0);
-  b.Call("cudaEventSynchronize", CallClass::kSync, 400, 600);          // last submission: device 1
+  b.Call("cudaEventSynchronize", CallClass::kSync, 400, 600);  // last submission: device 1
   b.Call("cuCtxSynchronize", CallClass::kSync, 900, 1100, idle_thread);
   for (const int32_t device : {0, 1}) {
     Options options;
     options.device = device;
     const Lines rows = RowsText(Analyse(b.Build(), options));
     if (device == 0) {
-      EXPECT_EQ(rows, (Lines{"cuCtxSynchronize | thread 12 never submits | 1 calls 200 = busy 100 + "
-                             "idle 100, after 0, longest 200",
-                             "cudaDeviceSynchronize | thread 11 main | 1 calls 100 = busy 100 + idle "
-                             "0, after 0, longest 100"}));
+      EXPECT_EQ(rows,
+                (Lines{"cuCtxSynchronize | thread 12 never submits | 1 calls 200 = busy 100 + "
+                       "idle 100, after 0, longest 200",
+                       "cudaDeviceSynchronize | thread 11 main | 1 calls 100 = busy 100 + idle "
+                       "0, after 0, longest 100"}));
     } else {
-      EXPECT_EQ(rows, (Lines{"cudaEventSynchronize | thread 11 main | 1 calls 200 = busy 100 + idle "
-                             "100, after 0, longest 200"}));
+      EXPECT_EQ(rows,
+                (Lines{"cudaEventSynchronize | thread 11 main | 1 calls 200 = busy 100 + idle "
+                       "100, after 0, longest 200"}));
     }
   }
 }
@@ -141,17 +149,19 @@ TEST(Waits, AreClippedToTheUsersWindowAndScope) {
   options.pid = 100;
   options.from_ns = 500;
   options.to_ns = 1050;
-  EXPECT_EQ(RowsText(Analyse(b.Build(), options)),
-            (Lines{"cudaStreamSynchronize | pid 100, thread 11 main | 1 calls 550 = busy 500 + idle "
-                   "50, after 0, longest 550"}));
+  EXPECT_EQ(
+      RowsText(Analyse(b.Build(), options)),
+      (Lines{"cudaStreamSynchronize | pid 100, thread 11 main | 1 calls 550 = busy 500 + idle "
+             "50, after 0, longest 550"}));
 }
 
 TEST(Waits, OfAProcessWithoutGpuWorkAreAllIdle) {
   TimelineBuilder b;
   b.Sync(100, 200);
-  EXPECT_EQ(RowsText(Analyse(b.Build(), {})),
-            (Lines{"cudaStreamSynchronize | thread 11 main | 1 calls 100 = busy 0 + idle 100, after 0, "
-                   "longest 100"}));
+  EXPECT_EQ(
+      RowsText(Analyse(b.Build(), {})),
+      (Lines{"cudaStreamSynchronize | thread 11 main | 1 calls 100 = busy 0 + idle 100, after 0, "
+             "longest 100"}));
 }
 
 }  // namespace

@@ -11,3 +11,10 @@ gpuprobe_test(report_loader_test
 gpuprobe_test(report_format_test
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/report_format_test.cc ${CMAKE_CURRENT_LIST_DIR}/report_command_line_test.cc
   LIBS gpuprobe_report GTest::gmock)
+
+gpuprobe_test(report_golden_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/report_golden_test.cc LIBS gpuprobe_report GTest::gmock)
+target_compile_definitions(report_golden_test PRIVATE GPUPROBE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+
+gpuprobe_test(report_cli_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/report_cli_test.cc LIBS gpuprobe_trace_maker GTest::gmock)
+target_compile_definitions(report_cli_test PRIVATE PROBE_REPORT_PATH="$<TARGET_FILE:probe-report>")
+add_dependencies(report_cli_test probe-report)

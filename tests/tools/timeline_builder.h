@@ -120,7 +120,8 @@ class TimelineBuilder {
         Call("cudaEventRecord", CallClass::kEventRecord, start, end, thread);
     t.events.push_back({t.threads[thread].process, stream, event, correlation, 0});
   }
-  uint32_t StreamWait(uint32_t event, int32_t stream, int64_t start, int64_t end, int32_t thread = 0) {
+  uint32_t StreamWait(uint32_t event, int32_t stream, int64_t start, int64_t end,
+                      int32_t thread = 0) {
     const uint32_t correlation =
         Call("cudaStreamWaitEvent", CallClass::kStreamWait, start, end, thread);
     SyncRecord(correlation, 2, stream, -1, event, t.threads[thread].process);
@@ -168,7 +169,9 @@ class TimelineBuilder {
 
  private:
   template <typename T>
-  static int32_t Last(const std::vector<T>& items) { return static_cast<int32_t>(items.size()) - 1; }
+  static int32_t Last(const std::vector<T>& items) {
+    return static_cast<int32_t>(items.size()) - 1;
+  }
 
   GpuOp& Op(OpKind kind, OpClass op_class, int64_t start, int64_t end, uint32_t correlation,
             int32_t stream) {

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+//
+// The built probe-report as its users meet it: exit codes, streams, and every kind of bad input. Each run
+// has a deadline, so that a hang is a failure and not a stuck test.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/tools/temp_folder.h"
+#include "tests/tools/trace_maker.h"
+
+extern char** environ;
+
+namespace gpuprobe::tools {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr int64_t kT = 1'000'000'000'000;
+constexpr auto kDeadline = std::chrono::seconds(60);  // sanitizer builds on a busy machine
+
+std::string ReadAll(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string{std::istreambuf_iterator<char>(file), {}};
+}
+
+struct Result {
+  int exit_code = -1;      // -signal if it was killed; -999: it hung
+  std::string out, err;
+};
+
+class CliTest : public ::testing::Test {
+ protected:
+  // `stdout_fd`: -1: collected in Result::out.
+  Result Report(const std::vector<std::string>& arguments, int stdout_fd = -1) {
+    const std::string out = folder_.Path("stdout"), err = folder_.Path("stderr");
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    if (stdout_fd < 0) {
+      posix_spawn_file_actions_addopen(&actions, 1, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    } else {
+      posix_spawn_file_actions_adddup2(&actions, stdout_fd, 1);
+    }
+    posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    std::vector<std::string> words = {PROBE_REPORT_PATH};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    pid_t pid = 0;
+    EXPECT_EQ(posix_spawn(&pid, argv[0], &actions, nullptr, argv.data(), environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    Result result;
+    result.exit_code = Wait(pid);
+    result.out = stdout_fd < 0 ? ReadAll(out) : "";
+    result.err = ReadAll(err);
+    return result;
+  }
+
+  static int Wait(pid_t pid) {
+    const auto until = std::chrono::steady_clock::now() + kDeadline;
+    int status = 0;
+    while (waitpid(pid, &status, WNOHANG) == 0) {
+      if (std::chrono::steady_clock::now() > until) {
+        kill(pid, SIGKILL);
+        waitpid(pid, &status, 0);
+        return -999;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+  std::string Write(const std::string& name, const std::string& bytes) {
+    std::ofstream(folder_.Path(name), std::ios::binary) << bytes;
+    return folder_.Path(name);
+  }
+
+  // 30 frames of 20 kernels each, closed in order.
+  static const std::string& GoodTrace() {
+    static const std::string bytes = [] {
+      TraceMaker trace;
+      trace.Device(0, 0xab, "NVIDIA H200");
+      uint32_t correlation = 1;
+      for (int frame = 0; frame < 30; ++frame) {
+        for (int i = 0; i < 20; ++i) {
+          const int64_t start = kT + frame * 1'000'000 + i * 40'000;
+          trace.Call("cudaLaunchKernel", MadeClass::kLaunch, start, start + 4'000, correlation);
+          trace.Kernel("_Z3addPf", start + 5'000, start + 25'000, correlation++);
+        }
+        trace.CloseFrame();
+      }
+      trace.Finish();
+      return trace.bytes();
+    }();
+    return bytes;
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(CliTest, ACompleteTraceGivesZeroAndAVerdict) {
+  const Result r = Report({Write("a.gpuprobe", GoodTrace())});
+  EXPECT_EQ(r.exit_code, 0) << r.err;
+  EXPECT_THAT(r.out, StartsWith("gpuprobe: run a.gpuprobe, 1 process, 1 GPU (NVIDIA H200), "));
+  EXPECT_THAT(r.out, HasSubstr("complete, nothing lost"));
+  EXPECT_THAT(r.out, HasSubstr("\nVERDICT "));
+  EXPECT_THAT(r.out, HasSubstr("all of the idle time"));
+  EXPECT_THAT(r.err, IsEmpty());
+}
+
+TEST_F(CliTest, EverySubcommandAndFormatWorks) {
+  const std::string path = Write("a.gpuprobe", GoodTrace());
+  for (const char* report : {"summary", "gaps", "waits", "kernels", "copies", "api", "info", "dump"}) {
+    for (const char* format : {"text", "json", "csv"}) {
+      const Result r = Report({report, "--format", format, path});
+      EXPECT_EQ(r.exit_code, 0) << report << " " << format << ": " << r.err;
+      EXPECT_THAT(r.out, Not(IsEmpty())) << report << " " << format;
+      if (std::string(format) == "json") {
+        EXPECT_THAT(r.out, HasSubstr(std::string("\"schema\":\"gpuprobe.") + report + "/1\""));
+      }
+    }
+  }
+}
+
+TEST_F(CliTest, DumpShowsEveryRecordInFileOrder) {
+  TraceMaker trace;
+  trace.Device(0, 0xab, "NVIDIA H200");
+  trace.Kernel("_Z3addPf", kT + 100, kT + 200, 1);
+  trace.Copy(1, 1, 3, 4096, kT + 300, kT + 400, 2);
+  trace.Set(64, kT + 500, kT + 510, 3);
+  trace.Graph(5, kT + 600, kT + 700, 4);
+  trace.Call("cudaMalloc", MadeClass::kAlloc, kT + 10, kT + 20, 5, 4711, ApiDomain::kRuntime, 2);
+  trace.Sync(3, kT + 800, kT + 900, 6);
+  trace.CudaEvent(3, 7);
+  trace.Overhead(1 << 16, kT + 950, kT + 960);
+  trace.Loss(LossCause::kCuptiDropped, 9, kT, kT + 5);
+  trace.Blind(kT + 1, kT + 2, "libkineto.so", "cuptiSubscribe");
+  trace.CloseFrame();
+  trace.Kernel("late", kT + 2'000, kT + 2'100, 8);
+  trace.Finish();
+  const std::string path = Write("all.gpuprobe", trace.bytes());
+  const Result r = Report({"dump", path});
+  EXPECT_EQ(r.exit_code, 0);
+  EXPECT_THAT(r.out, HasSubstr("\nkernel 1000000000100 +100 device=0 context=1 stream=7 correlation=1 grid=\"8x1x1\""));
+  EXPECT_THAT(r.out, HasSubstr("\ncall 1000000000010 +10 thread=4711 correlation=5 result=2 domain=\"runtime\""));
+  EXPECT_LT(r.out.find("_Z3addPf"), r.out.find(" late\n"));
+  for (const char* kind : {"file ", "frame ", "process ", "capture ", "thread ", "device ", "context ", "kernel ", "copy ",
+                           "set ", "graph ", "call ", "sync ", "cuda_event ", "overhead ", "loss ", "blind ", "cost ",
+                           "end "}) {
+    EXPECT_TRUE(r.out.starts_with(kind) || r.out.find(std::string("\n") + kind) != r.out.npos) << kind;
+  }
+  const Result first = Report({"dump", "--top", "3", path});
+  EXPECT_EQ(std::count(first.out.begin(), first.out.end(), '\n'), 3);
+  EXPECT_EQ(Report({"dump", "--process", "99", path}).out.find("kernel"), std::string::npos);
+  EXPECT_EQ(Report({"dump", "--device", "0", path}).exit_code, 1);
+}
+
+TEST_F(CliTest, WindowsDevicesAndProcessesNarrowTheReport) {
+  const std::string path = Write("a.gpuprobe", GoodTrace());
+  const Result part = Report({"kernels", "--format", "csv", "--from", "0s", "--to", "1ms", path});
+  EXPECT_EQ(part.exit_code, 0) << part.err;
+  EXPECT_THAT(part.out, HasSubstr(",20,20000,"));
+  const Result absolute = Report({"kernels", "--format", "csv", "--from", "@1000029000000", path});
+  EXPECT_THAT(absolute.out, HasSubstr(",20,20000,"));
+  EXPECT_EQ(Report({"--device", "0", "--process", "4711", path}).exit_code, 0);
+  const Result device = Report({"--device", "5", path});
+  EXPECT_EQ(device.exit_code, 1);
+  EXPECT_THAT(device.err, HasSubstr("no device 5 in this run; it has: 0 NVIDIA H200"));
+  const Result process = Report({"--process", "5", path});
+  EXPECT_EQ(process.exit_code, 1);
+  EXPECT_THAT(process.err, HasSubstr("it has: 4711"));
+  EXPECT_EQ(Report({"--from", "2s", "--to", "1s", path}).exit_code, 1);
+}
+
+TEST_F(CliTest, WrongUsageIsOneWithAHint) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{}, {"--nonsense", "x"}, {"--top"}, {"--format", "xml", "x"}}) {
+    const Result r = Report(arguments);
+    EXPECT_EQ(r.exit_code, 1);
+    EXPECT_THAT(r.err, HasSubstr("--help"));
+    EXPECT_THAT(r.out, IsEmpty());
+  }
+  EXPECT_EQ(Report({"--help"}).exit_code, 0);
+  EXPECT_THAT(Report({"--version"}).out, StartsWith("probe-report "));
+}
+
+TEST_F(CliTest, FilesThatAreNoTraceAreNamed) {
+  const std::string png("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16);
+  for (const std::string& path : {Write("text.txt", "hello world\n"), Write("image.png", png),
+                                  Write("short", "x"), Write("noise", std::string(100'000, '\x5a'))}) {
+    const Result r = Report({path});
+    EXPECT_EQ(r.exit_code, 1) << path;
+    EXPECT_THAT(r.err, HasSubstr(path));
+    EXPECT_THAT(r.err, HasSubstr("offset 0"));
+    EXPECT_THAT(r.out, IsEmpty());
+  }
+}
+
+TEST_F(CliTest, PathsThatCannotBeReadAreNamed) {
+  const std::string missing = folder_.Path("missing");
+  EXPECT_THAT(Report({missing}).err, HasSubstr(missing + ": No such file"));
+  std::filesystem::create_directory(folder_.Path("empty"));
+  EXPECT_THAT(Report({folder_.Path("empty")}).err, HasSubstr("no *.gpuprobe file"));
+  EXPECT_EQ(Report({folder_.Path("empty")}).exit_code, 1);
+  const std::string locked = Write("locked.gpuprobe", GoodTrace());
+  chmod(locked.c_str(), 0);
+  if (geteuid() != 0) {
+    const Result r = Report({locked});
+    EXPECT_EQ(r.exit_code, 1);
+    EXPECT_THAT(r.err, HasSubstr("ermission"));
+  }
+}
+
+TEST_F(CliTest, SpecialFilesAreRefusedWithoutHanging) {
+  const std::string fifo = folder_.Path("fifo.gpuprobe");
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  const std::string socket_path = folder_.Path("s");
+  const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, socket_path.c_str(), sizeof address.sun_path - 1);
+  ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  for (const std::string& path : {fifo, socket_path, std::string("/dev/zero"), std::string("/dev/null")}) {
+    const Result r = Report({path});
+    EXPECT_EQ(r.exit_code, 1) << path;
+    EXPECT_THAT(r.err, HasSubstr(path));
+  }
+  close(fd);
+}
+
+TEST_F(CliTest, AnEmptyFileIsAnEmptyCapture) {
+  const Result r = Report({Write("zero.gpuprobe", "")});
+  EXPECT_EQ(r.exit_code, 0) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("1 empty capture"));
+}
+
+TEST_F(CliTest, ATornFileIsPartialAndSaysWhatIsMissing) {
+  const std::string path = Write("torn.gpuprobe", GoodTrace().substr(0, GoodTrace().size() - 40));
+  const Result r = Report({path});
+  EXPECT_EQ(r.exit_code, 3) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("PARTIAL"));
+  EXPECT_THAT(r.out, HasSubstr(path + ": "));
+  EXPECT_THAT(r.out, HasSubstr("at offset "));
+  EXPECT_THAT(r.out, HasSubstr("VERDICT"));
+  EXPECT_THAT(Report({"--format", "json", path}).out, HasSubstr("\"partial\":true"));
+  EXPECT_EQ(Report({"dump", path}).exit_code, 3);
+}
+
+TEST_F(CliTest, OneBadFileAmongGoodOnesIsPartial) {
+  const std::string good = Write("a.gpuprobe", GoodTrace());
+  const std::string bad = Write("notes.txt", "hello world\n");
+  const Result r = Report({good, bad});
+  EXPECT_EQ(r.exit_code, 3);
+  EXPECT_THAT(r.out, HasSubstr("VERDICT"));
+  EXPECT_THAT(r.err, HasSubstr(bad));
+  EXPECT_EQ(Report({"dump", good, bad}).exit_code, 3);
+}
+
+TEST_F(CliTest, TheSameFileTwiceIsReadOnce) {
+  const std::string path = Write("a.gpuprobe", GoodTrace());
+  const Result r = Report({"kernels", "--format", "csv", path, path});
+  EXPECT_EQ(r.exit_code, 0);
+  EXPECT_THAT(r.out, HasSubstr(",600,20000,"));
+}
+
+TEST_F(CliTest, DamageAnywhereNeitherCrashesNorHangs) {
+  std::mt19937 random(20261130);
+  const std::string& good = GoodTrace();
+  for (int round = 0; round < 60; ++round) {
+    std::string bytes = good;
+    const size_t at = random() % bytes.size();
+    switch (round % 4) {
+      case 0: bytes[at] = static_cast<char>(bytes[at] ^ (1 << random() % 8)); break;
+      case 1: bytes.resize(at); break;
+      case 2: bytes.replace(at, std::min<size_t>(200, bytes.size() - at), 200, '\0'); break;
+      case 3: bytes.erase(at, random() % 2'000); break;
+    }
+    const Result r = Report({round % 2 == 0 ? "summary" : "info", "--format", "json", Write("d.gpuprobe", bytes)});
+    EXPECT_THAT(r.exit_code, AnyOf(0, 1, 3)) << "round " << round << ": " << r.err;
+    EXPECT_TRUE(r.exit_code != 0 || bytes == good || bytes.empty()) << "round " << round;
+  }
+}
+
+TEST_F(CliTest, OutputGoesToAFileAndNeverOverATrace) {
+  const std::string path = Write("a.gpuprobe", GoodTrace());
+  const std::string target = folder_.Path("report.json");
+  const Result r = Report({"--format", "json", "--output", target, path});
+  EXPECT_EQ(r.exit_code, 0) << r.err;
+  EXPECT_THAT(r.out, IsEmpty());
+  EXPECT_THAT(ReadAll(target), StartsWith("{"));
+  std::filesystem::create_hard_link(path, folder_.Path("link"));
+  for (const std::string& same : {path, folder_.Path("link")}) {
+    for (const char* report : {"summary", "dump"}) {
+      const Result over = Report({report, "--output", same, path});
+      EXPECT_EQ(over.exit_code, 1);
+      EXPECT_THAT(over.err, HasSubstr("overwrite"));
+    }
+  }
+  EXPECT_EQ(ReadAll(path), GoodTrace());
+  const Result nowhere = Report({"--output", folder_.Path("no/such/folder"), path});
+  EXPECT_EQ(nowhere.exit_code, 1);
+  EXPECT_THAT(nowhere.err, HasSubstr(folder_.Path("no/such/folder")));
+}
+
+TEST_F(CliTest, AFullDiskIsReported) {
+  const Result r = Report({"--output", "/dev/full", Write("a.gpuprobe", GoodTrace())});
+  EXPECT_EQ(r.exit_code, 1);
+  EXPECT_THAT(r.err, HasSubstr("/dev/full: No space left"));
+}
+
+TEST_F(CliTest, AClosedStandardOutputIsReportedAndNotASignal) {
+  const std::string path = Write("a.gpuprobe", GoodTrace());
+  for (const char* report : {"summary", "dump"}) {
+    int ends[2];
+    ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    close(ends[0]);
+    const Result r = Report({report, path}, ends[1]);
+    close(ends[1]);
+    EXPECT_EQ(r.exit_code, 1) << report;
+    EXPECT_THAT(r.err, HasSubstr("standard output: Broken pipe"));
+  }
+}
+
+TEST_F(CliTest, LaunchesWithoutKernelsArePartialAndShowNoIdleTime) {
+  MadeProcess process;
+  process.kernel_kind_result = 35;
+  TraceMaker trace(process);
+  for (uint32_t i = 1; i <= 50; ++i) {
+    trace.Call("cudaLaunchKernel", MadeClass::kLaunch, kT + i * 1'000, kT + i * 1'000 + 500, i);
+  }
+  trace.Finish();
+  const Result r = Report({Write("blank.gpuprobe", trace.bytes())});
+  EXPECT_EQ(r.exit_code, 3);
+  EXPECT_THAT(r.out, HasSubstr("Kernel records unavailable: 50 launch calls recorded"));
+  EXPECT_THAT(r.out, HasSubstr("error 35"));
+  EXPECT_THAT(r.out, Not(HasSubstr("idle because")));
+}
+
+TEST_F(CliTest, AFolderOfManyProcessesIsOneRun) {
+  std::filesystem::create_directory(folder_.Path("run"));
+  for (uint32_t p = 0; p < 4; ++p) {
+    MadeProcess process;
+    process.pid = 100 + p;
+    process.file_id = 10 + p;
+    TraceMaker trace(process);
+    trace.Device(0, static_cast<uint8_t>(p % 2 + 1), "NVIDIA H200");
+    trace.Kernel("k", kT + p * 1'000, kT + p * 1'000 + 500, 1);
+    trace.Finish();
+    Write("run/" + std::to_string(p) + ".gpuprobe", trace.bytes());
+  }
+  const Result r = Report({folder_.Path("run")});
+  EXPECT_EQ(r.exit_code, 0) << r.err;
+  EXPECT_THAT(r.out, StartsWith("gpuprobe: run run, 4 processes, 2 GPUs (2x NVIDIA H200)"));
+}
+
+}  // namespace
+}  // namespace gpuprobe::tools
