@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "inject/environment.h"
+#include "inject/process_facts.h"
 #include "inject/session.h"
 
 namespace gpuprobe::inject {
@@ -24,6 +25,8 @@ namespace {
 constexpr char kLibraryName[] = "libgpuprobe.so";
 constexpr char kInjectionVariable[] = "CUDA_INJECTION64_PATH";
 constexpr char kOutVariable[] = "GPUPROBE_OUT";
+// Set by us. Children inherit the second door, which this process needs: they have to know that it is not theirs.
+constexpr char kOnlyVariable[] = "GPUPROBE_ONLY_PID";
 
 constinit RunFacts g_run = {};
 
@@ -99,8 +102,8 @@ void RememberStderr() {
 
 // What the environment says about this process, and what it has to say to the children.
 void PrepareEnvironment() {
-  char path[PATH_MAX], directory[1024], preload[8192];
-  EnvEntry changes[3];
+  char path[PATH_MAX], directory[1024], preload[8192], own_pid[16];
+  EnvEntry changes[4];
   size_t count = 0;
   const bool have_path = OwnPath(path, sizeof path);
   const char* list = GetEnv("LD_PRELOAD");
@@ -122,9 +125,18 @@ void PrepareEnvironment() {
     changes[count++] = {kOutVariable, g_run.directory};
   }
   const char* children = GetEnv("GPUPROBE_CHILDREN");
-  if (list != nullptr && children != nullptr && std::strcmp(children, "0") == 0 &&
-      RemoveFromPreloadList(list, kLibraryName, preload, sizeof preload) >= 0) {
+  const bool alone = children != nullptr && std::strcmp(children, "0") == 0;
+  if (alone && list != nullptr && RemoveFromPreloadList(list, kLibraryName, preload, sizeof preload) >= 0) {
     changes[count++] = {"LD_PRELOAD", preload};
+  }
+  const char* only = GetEnv(kOnlyVariable);
+  if (only != nullptr) {
+    const int64_t pid = ParseNumber(only);
+    g_run.only_pid = pid > 0 ? static_cast<uint32_t>(pid) : 0;
+  } else if (alone) {
+    g_run.only_pid = static_cast<uint32_t>(getpid());
+    std::snprintf(own_pid, sizeof own_pid, "%u", g_run.only_pid);
+    changes[count++] = {kOnlyVariable, own_pid};
   }
   if (count != 0) SetEnv(changes, count);
 }

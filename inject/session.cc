@@ -164,6 +164,10 @@ void Session::Start(const char* door) {
     Off("GPUPROBE_CAPTURE is off");
     return;
   }
+  if (TheRun().only_pid != 0 && TheRun().only_pid != Pid()) {
+    Off("GPUPROBE_CHILDREN is off, and this is a child");
+    return;
+  }
   if (getrandom(&file_id_, sizeof file_id_, GRND_NONBLOCK) != sizeof file_id_) {
     file_id_ = static_cast<uint64_t>(begin) * 0x9E3779B97F4A7C15ull + Pid();
   }
