@@ -117,6 +117,32 @@ class ForkTest(CudaTest):
         self.assertEqual(self.only_trace(watched).kernels, 200)
 
 
+class ChildrenOffTest(CudaTest):
+    """GPUPROBE_CHILDREN=0: one process is recorded, whatever door its children could use."""
+
+    ALONE = dict(QUICK, GPUPROBE_CHILDREN="0")
+
+    def test_a_child_that_uses_cuda_leaves_nothing(self):
+        result = self.run_host([FORKS, "child"], sim=True, env=self.ALONE)
+        self.assertEqual((result.status, result.stderr), (0, b""))
+        self.assertEqual(result.traces, [])
+
+    def test_of_a_tree_only_the_root_is_recorded(self):
+        script = CUDA + ("import subprocess\nwork(100)\nif len(sys.argv) == 1:\n"
+                         "    subprocess.run([sys.executable, sys.argv[0], 'child'], check=True)\n"
+                         "    print('root', os.getpid(), os.environ['LD_PRELOAD'] == '')\n")
+        result = self.python(script, env=self.ALONE)
+        self.assertEqual((result.status, result.stderr), (0, b""))
+        self.assertRegex(result.stdout, rb"\Aroot \d+ True\n\Z")
+        trace = self.only_trace(result)
+        self.assertEqual((trace.pid, trace.kernels), (int(result.stdout.split()[1]), 100))
+        self.assertEqual(trace.warnings, [])
+
+    def test_the_next_image_of_the_same_process_is_recorded(self):
+        result = self.run_host([FORKS, "exec", "2"], sim=True, env=self.ALONE)
+        self.assertEqual([trace.kernels for trace in result.traces], [result.fields()["launched"]] * 2)
+
+
 class MultiprocessingTest(CudaTest):
     def check(self, method, parent_works):
         result = self.python(MULTIPROCESSING, method, str(int(parent_works)), env=QUICK)
