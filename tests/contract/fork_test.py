@@ -21,7 +21,7 @@ def work(count):
     assert cuda.cuDeviceGet(ctypes.byref(device), 0) == 0
     assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) == 0
     assert cuda.cuCtxSetCurrent(context) == 0
-    text = b".version 7.0\\n.target sm_52\\n.address_size 64\\n.visible .entry nothing() { ret; }\\n"
+    text = b".version 6.3\\n.target sm_75\\n.address_size 64\\n.visible .entry nothing() { ret; }\\n"
     assert cuda.cuModuleLoadData(ctypes.byref(module), text) == 0
     assert cuda.cuModuleGetFunction(ctypes.byref(kernel), module, b"nothing") == 0
     for _ in range(count):

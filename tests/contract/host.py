@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a host with and without the probe and says what of it can be seen from outside."""
+"""Runs a host with and without the probe and says what of it can be seen from outside.
+
+With GPUPROBE_TEST_REAL_GPU=1 the hosts run on the GPU and the libcupti of the machine (LD_LIBRARY_PATH has
+to lead to it); what wants a planted fault or the simulation's truth is skipped.
+"""
 
 import functools
 import os
@@ -19,6 +23,7 @@ BUILD = pathlib.Path(os.environ["GPUPROBE_TEST_BUILD_DIR"])
 LIBRARY = BUILD / "dist/lib/libgpuprobe.so"
 HOSTS = BUILD / "tests/contract"
 RUN_SIM = SOURCE / "tests/sim/run-sim"
+REAL_GPU = os.environ.get("GPUPROBE_TEST_REAL_GPU") == "1"
 
 # The bound of DESIGN, "wait without a bound (final flush included: 2 s)", with room for a machine that is
 # busy: it tells a bound from none.
@@ -49,12 +54,16 @@ def _simulation_variables(arguments):
 def simulation(fault=None):
     """The environment in which the simulated GPU is found. The runner itself stays outside of the test, so
     that the process started is the host and nothing else."""
+    if REAL_GPU:
+        if fault:
+            raise unittest.SkipTest("a real GPU has no planted faults")
+        return {}
     arguments = ("--no-preload",) + (("--fault", fault) if fault else ())
     return _simulation_variables(arguments)
 
 
 def have_simulation():
-    return (BUILD / "sim/lib/libcuda.so.1").exists()
+    return REAL_GPU or (BUILD / "sim/lib/libcuda.so.1").exists()
 
 
 class Result:
@@ -117,6 +126,8 @@ class ContractTest(unittest.TestCase):
         if probe in ("injection", "both"):
             environment["CUDA_INJECTION64_PATH"] = str(LIBRARY)
         for name, value in (env or {}).items():
+            if REAL_GPU and name.startswith("GPUSIM_"):
+                raise unittest.SkipTest("a real GPU takes no orders")
             if value is None:
                 environment.pop(name, None)
             else:

@@ -135,7 +135,7 @@ class ContentionTest(host.ContractTest):
     def check(self, *options):
         """(trace, kernels launched, truth); what is not in the trace is counted there to the last record."""
         truth_file = self.folder("truth") / "truth.json"
-        result = self.run_host([host.host("contract_launch"), "ms=500", *options], sim=True,
+        result = self.run_host([host.host("contract_launch"), "ms=300", *options], sim=True,
                                env={"GPUPROBE_FLUSH_MS": "20", "GPUSIM_TRUTH": str(truth_file)})
         trace, truth = self.only_trace(result), json.loads(truth_file.read_text())
         self.assertEqual((result.status, trace.end_reason), (0, "exit"))

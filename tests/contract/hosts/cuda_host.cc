@@ -12,7 +12,7 @@ namespace gpuprobe::contract {
 namespace {
 
 constexpr char kNothing[] =
-    ".version 7.0\n.target sm_52\n.address_size 64\n.visible .entry nothing() { ret; }\n";
+    ".version 6.3\n.target sm_75\n.address_size 64\n.visible .entry nothing() { ret; }\n";
 constexpr int kNoCuda = 99;
 
 void Check(CUresult result, const char* call) {
