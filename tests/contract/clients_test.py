@@ -15,8 +15,10 @@ class OtherClientTest(host.ContractTest):
         super().setUp()
         self.need_simulation()
 
-    def check(self, probe, pause_ms=0, env=None, binding="lazy"):
-        command = [host.host(f"contract_clients_{binding}"), str(LAUNCHES), str(pause_ms)]
+    def check(self, probe, pause_ms=0, env=None, binding="lazy", late=False):
+        command = [host.host(f"contract_clients_{'late' if late else binding}"), str(LAUNCHES), str(pause_ms)]
+        if late:
+            command.append(host.HOSTS / f"libclient_{binding}.so")
         truth = self.folder("truth") / "truth.json"
         without = self.run_host(command, "none", sim=True, env=env)
         watched = self.run_host(command, probe, sim=True, env=dict(env or {}, GPUSIM_TRUTH=str(truth)))
@@ -55,6 +57,34 @@ class OtherClientTest(host.ContractTest):
         for probe in ("preload", "injection"):
             with self.subTest(probe=probe):
                 self.check(probe, binding="now")
+
+    def test_a_client_that_is_loaded_later(self):
+        # Under injection alone it is found within a flush period.
+        for probe in ("preload", "injection"):
+            with self.subTest(probe=probe):
+                self.check(probe, pause_ms=200, env={"GPUPROBE_FLUSH_MS": "20"}, binding="now", late=True)
+
+    def end_badly(self, ending):
+        for probe in ("preload", "injection"):
+            command = [host.host("contract_clients_lazy"), str(LAUNCHES), "0", "-", ending]
+            _, watched = self.assert_cannot_tell(command, probe, sim=True)
+            trace = self.only_trace(watched)
+            self.assertEqual(trace.end_reason, "exit")
+            yield trace
+
+    def test_the_process_ends_inside_a_window(self):
+        for trace in self.end_badly("open"):
+            last = trace.blind_periods[-1]
+            self.assertLess(last[0], last[1])
+            self.assertEqual(trace.kernels, 3 * LAUNCHES)
+
+    def test_a_client_that_finalises_cupti_leaves_us_blind_for_good(self):
+        for trace in self.end_badly("finalize"):
+            last = trace.blind_periods[-1]
+            self.assertEqual(last[2:], ("libclient_lazy.so", "cuptiFinalize"))
+            self.assertLess(last[0], last[1])
+            # What was launched before it is there.
+            self.assertEqual(trace.kernels, 3 * LAUNCHES)
 
     def test_windows_that_are_longer_than_a_flush_period(self):
         for probe in ("preload", "injection"):

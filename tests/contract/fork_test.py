@@ -76,7 +76,7 @@ class CudaTest(host.ContractTest):
 class ForkTest(CudaTest):
     def test_a_child_has_no_thread_and_no_file_and_ends_in_order(self):
         _, watched = self.assert_cannot_tell([FORKS, "inspect"], sim=True, env=QUICK)
-        self.assertEqual(watched.fields()["child"], 4)
+        self.assertEqual((watched.fields()["child"], watched.stderr), (4, b"exit took no time\n"))
         self.assertEqual(watched.fields()["threads"], "1,1")
         trace = self.only_trace(watched)
         self.assertEqual((trace.kernels, trace.end_reason), (watched.fields()["launched"], "exit"))

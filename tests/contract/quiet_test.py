@@ -20,18 +20,21 @@ class QuietTest(host.ContractTest):
         status, output = host.run_on_terminal(command, environment, self.folder())
         return status, output.replace(b"\r\n", b"\n").decode().splitlines()
 
+    # The line belongs to the process that chooses the directory.
+    ROOT = {"GPUPROBE_OUT": None}
+
     def ours(self, lines):
         return [line for line in lines if line.startswith("gpuprobe: ")]
 
     def test_nothing_on_stderr_that_is_no_terminal(self):
-        result = self.run_host([LAUNCH, "ms=100"], sim=True)
+        result = self.run_host([LAUNCH, "ms=100"], sim=True, env=self.ROOT)
         self.assertEqual(result.stderr, b"")
         self.assertRegex(result.stdout, rb"\Alaunched=\d+\n\Z")
 
     def test_nothing_even_when_recording_fails(self):
         for fault in ("cuptiSubscribe:fail:39", "cuptiActivityRegisterCallbacks:fail:999", "cuptiActivityEnable:fail:35"):
             with self.subTest(fault=fault):
-                result = self.run_host([LAUNCH, "ms=100"], sim=True, fault=fault)
+                result = self.run_host([LAUNCH, "ms=100"], sim=True, fault=fault, env=self.ROOT)
                 self.assertEqual((result.status, result.stderr), (0, b""))
 
     def test_one_line_on_a_terminal_that_names_the_report(self):
@@ -65,12 +68,14 @@ class QuietTest(host.ContractTest):
         for verbose in ("0", "1"):
             with self.subTest(verbose=verbose):
                 result = self.run_host([DESCRIPTORS, "data", "stderr"], sim=True,
-                                       env={"GPUPROBE_FLUSH_MS": "50", "GPUPROBE_VERBOSE": verbose})
+                                       env=dict(self.ROOT, GPUPROBE_FLUSH_MS="50", GPUPROBE_VERBOSE=verbose))
                 self.assertEqual((result.status, result.stderr), (0, b""))
+                self.assertNotIn(b"gpuprobe", (result.folder / "data").read_bytes())
 
     def test_a_terminal_whose_descriptor_2_became_a_data_file_gets_no_line(self):
-        status, lines = self.on_terminal([DESCRIPTORS, "data", "stderr"])
+        status, lines = self.on_terminal([DESCRIPTORS, "data", "stderr"], env={"GPUPROBE_VERBOSE": "1"})
         self.assertEqual((status, self.ours(lines)), (0, []))
+        self.assertNotIn(b"gpuprobe", (self.root / "run/data").read_bytes())
 
     def test_closed_standard_descriptors_stay_closed_and_get_no_line(self):
         folder, out = self.folder(), self.root / "out"

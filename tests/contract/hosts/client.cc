@@ -96,4 +96,6 @@ extern "C" __attribute__((visibility("default"))) ClientCounts ContractClientEnd
   return g_counts;
 }
 
+extern "C" __attribute__((visibility("default"))) void ContractClientFinalize() { Must(cuptiFinalize()); }
+
 }  // namespace gpuprobe::contract

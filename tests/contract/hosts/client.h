@@ -21,6 +21,8 @@ struct ClientCounts {
 // ends belongs to it.
 extern "C" void ContractClientBegin();
 extern "C" ClientCounts ContractClientEnd();
+// Detaches CUPTI from the process, as TEARDOWN_CUPTI=1 has torch.profiler do.
+extern "C" void ContractClientFinalize();
 
 }  // namespace gpuprobe::contract
 

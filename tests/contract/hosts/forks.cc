@@ -8,6 +8,7 @@
 //   contract_forks daemon      so does a grandchild in a session of its own; prints its process id
 //   contract_forks exec N      launches, then becomes itself again, N times; the last one lists descriptors
 #include <dirent.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,12 +23,16 @@
 #include "tests/contract/hosts/cuda_host.h"
 
 using gpuprobe::contract::Gpu;
+using gpuprobe::contract::NowNs;
 using gpuprobe::contract::SleepMs;
 
 namespace {
 
 constexpr int64_t kLaunches = 500;
 constexpr int kPatienceSeconds = 20;
+// Far more than an exit takes, less than the 2 s that the library may wait for its own thread, which a
+// child does not have.
+constexpr int64_t kPromptNs = 1'500'000'000;
 
 Gpu* g_gpu = new Gpu;  // process lifetime
 
@@ -99,14 +104,19 @@ int Inspect() {
   g_gpu->Launches(kLaunches);
   g_gpu->Synchronize();
   fflush(stdout);
+  auto* shared = static_cast<int64_t*>(
+      mmap(nullptr, sizeof(int64_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   const pid_t child = fork();
   if (child == 0) {
     const int before = CountEntries("/proc/self/task");
     SleepMs(300);
     printf("threads=%d,%d\n", before, CountEntries("/proc/self/task"));
+    fflush(stdout);
+    *shared = NowNs();
     exit(4);
   }
   const int status = WaitFor(child);
+  fprintf(stderr, "exit took %s\n", NowNs() - *shared < kPromptNs ? "no time" : "long");
   g_gpu->Launches(kLaunches);
   g_gpu->Synchronize();
   printf("child=%d launched=%lld\n", WEXITSTATUS(status), static_cast<long long>(2 * kLaunches));
