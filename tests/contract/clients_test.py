@@ -110,6 +110,17 @@ class TwoCopiesTest(host.ContractTest):
         self.assertEqual((result.status, result.stderr), (4, b"ends by return_synchronized\n"))
         self.assertEqual(self.only_trace(result).kernels, 500)
 
+    def test_of_two_copies_the_one_that_sees_other_clients_records(self):
+        other = self.folder("other") / "libgpuprobe.so"
+        shutil.copy(host.LIBRARY, other)
+        command = [host.host("contract_clients_lazy"), str(LAUNCHES)]
+        without = self.run_host(command, "none", sim=True)
+        watched = self.run_host(command, sim=True, env={"CUDA_INJECTION64_PATH": other})
+        self.assertEqual(watched.seen, without.seen)
+        trace = self.only_trace(watched)
+        self.assertEqual(trace.kernels, watched.fields()["outside"])
+        self.assertGreaterEqual(len(trace.blind_periods), 3)
+
     def test_the_preload_twice_records_once(self):
         other = self.folder("other") / "libgpuprobe.so"
         shutil.copy(host.LIBRARY, other)
