@@ -139,6 +139,15 @@ class Concurrency(GpuTest):
         self.assertLess(device["kernels"]["union_ns"], 0.7 * device["kernels"]["sum_ns"])
 
 
+class Dependencies(GpuTest):
+    def test_hand_overs_between_streams_are_dependency(self):
+        run = Run(self, [build_cuda("streams")])
+        device = run.report()["devices"][0]
+        self.assertEqual(run.fields()["kernels"], device["kernels"]["count"])
+        causes = {c["cause"]: c for c in device["idle_causes"]}
+        self.assertGreaterEqual(causes.get("dependency", {"count": 0})["count"], 95, causes)
+
+
 class Graphs(GpuTest):
     def test_graph_level(self):
         run = Run(self, [build_cuda("graph")])
@@ -151,10 +160,63 @@ class Graphs(GpuTest):
         device = run.report()["devices"][0]
         self.assertEqual(run.fields()["plain"] + run.fields()["nodes"], device["kernels"]["count"])
 
+    def test_capture_is_not_disturbed_by_flushes(self):
+        run = Run(self, [build_cuda("graph"), "slow"])
+        self.assertEqual(0, run.fields()["error"])
+        self.assertEqual(100, run.report()["devices"][0]["graphs"]["count"])
+
     def test_device_reset_loses_nothing(self):
         run = Run(self, [build_cuda("graph"), "reset"])
         device = run.report()["devices"][0]
         self.assertEqual(run.fields()["plain"], device["kernels"]["count"])
+
+
+class OtherTools(GpuTest):
+    def find(self, name):
+        found = shutil.which(name) or next(
+            (str(p) for p in sorted(pathlib.Path("/opt").glob(f"nvidia/*/*/host/*/{name}"))), None)
+        if found is None:
+            self.skipTest(f"no {name}")
+        return found
+
+    def test_under_nsys_we_record_nothing_and_nsys_does(self):
+        nsys, storm = self.find("nsys"), build_cuda("storm")
+        sizes = []
+        for door in ("none", "preload"):
+            target = pathlib.Path(tempfile.mkdtemp(prefix="gpuprobe-test-"))
+            self.addCleanup(shutil.rmtree, target, ignore_errors=True)
+            run = Run(self, [nsys, "profile", "-t", "cuda", "--sample=none", "--cpuctxsw=none", "-o",
+                             target / "out", storm, 1, 20000], door=door)
+            self.assertIn("launched=20000", run.stdout, run.stderr)
+            files = [p.stat().st_size for p in target.iterdir()]
+            self.assertTrue(files, run.stdout + run.stderr)
+            sizes.append(max(files))
+            self.assertFalse(run.traces.exists() and any(run.traces.iterdir()))
+        self.assertLess(abs(sizes[0] - sizes[1]), 0.1 * sizes[0])
+
+    def test_under_compute_sanitizer_the_host_runs_on(self):
+        sanitizer, storm = self.find("compute-sanitizer"), build_cuda("storm")
+        without = Run(self, [sanitizer, storm, 1, 200, 5], door="none")
+        with_probe = Run(self, [sanitizer, storm, 1, 200, 5])
+        self.assertEqual(without.code, with_probe.code)
+        self.assertIn("launched=200", with_probe.stdout)
+
+
+class TwoDevices(GpuTest):
+    def test_each_device_has_its_own_kernels(self):
+        if not have_torch():
+            self.skipTest("no PyTorch with CUDA")
+        count = subprocess.run([sys.executable, "-c", "import torch; print(torch.cuda.device_count())"],
+                               stdout=subprocess.PIPE, check=False).stdout
+        if int(count) < 2:
+            self.skipTest("one GPU only")
+        program = ("import torch\nfor d, n in ((0, 300), (1, 500)):\n"
+                   "    x = torch.zeros(1000, device=f'cuda:{d}')\n    for _ in range(n): x.add_(1)\n"
+                   "for d in (0, 1): torch.cuda.synchronize(d)\n")
+        run = Run(self, [sys.executable, "-c", program])
+        devices = run.report()["devices"]
+        self.assertEqual([301, 501], [d["kernels"]["count"] for d in devices])
+        self.assertNotEqual(devices[0]["uuid"], devices[1]["uuid"])
 
 
 class Torch(GpuTest):
@@ -174,11 +236,10 @@ class Torch(GpuTest):
         self.assertEqual(without, with_probe)
         self.assertEqual([200, 200, 200], [w["kernels"] for w in with_probe["windows"]])
         kernels = run.report("kernels", "--top", "1000")
-        adds = sum(k["count"] for d in kernels["devices"] for k in d["kernels"]
-                   if "CUDAFunctorOnSelf_add" in k["mangled"])
+        adds = sum(k["count"] for k in kernels["kernels"] if "CUDAFunctorOnSelf_add" in k["mangled"])
         self.assertEqual(with_probe["adds_outside"], adds)
         info = run.report("info")
-        blind = [b for p in info["processes"] for b in p["blind"]]
+        blind = info["blind"]
         self.assertEqual(3, len(blind))
         for period in blind:
             self.assertIn("libtorch", period["who"])
@@ -206,8 +267,7 @@ class Torch(GpuTest):
     def test_launch_bound_and_starved_look_different(self):
         bound = Run(self, [sys.executable, WORKLOADS / "torch_launch_bound.py", "60"]).report()
         starved = Run(self, [sys.executable, WORKLOADS / "torch_loader_starved.py", "20"]).report()
-        busy = Run(self, [sys.executable, WORKLOADS / "torch_gpu_bound.py", "300"]).report(
-            "summary", "--from", "1s")
+        busy = Run(self, [sys.executable, WORKLOADS / "torch_gpu_bound.py", "1000"]).report()
         self.assertEqual("launch_bound", bound["verdict"]["kind"], bound["verdict"])
         self.assertEqual("host", starved["verdict"]["kind"], starved["verdict"])
         self.assertEqual("gpu_bound", busy["verdict"]["kind"], busy["verdict"])
