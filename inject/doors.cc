@@ -152,7 +152,11 @@ __attribute__((constructor)) void OnLoad() {
 // Another copy of this library, loaded by LD_PRELOAD from another path, stands in front of CUPTI and must
 // be the one that records: only it sees other clients.
 int (*PreloadedCopy())() {
-  void* symbol = dlsym(RTLD_DEFAULT, "InitializeInjection");
+  // Not RTLD_DEFAULT: an object linked with -Bsymbolic finds itself there first.
+  void* program = dlopen(nullptr, RTLD_LAZY | RTLD_NOLOAD);
+  if (program == nullptr) return nullptr;
+  void* symbol = dlsym(program, "InitializeInjection");
+  dlclose(program);
   Dl_info info, own;
   if (symbol == nullptr || dladdr(symbol, &info) == 0 || info.dli_fname == nullptr) return nullptr;
   if (dladdr(reinterpret_cast<void*>(&OwnPath), &own) == 0 || info.dli_fbase == own.dli_fbase) return nullptr;
