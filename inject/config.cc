@@ -20,7 +20,7 @@ constexpr Setting kSettings[] = {
     {"GPUPROBE_OUT", SettingType::kText, AT(out), 0, 0, 0,
      "directory of the run; default: gpuprobe-<date>T<time>-<pid> in the working directory"},
     {"GPUPROBE_CHILDREN", SettingType::kBool, AT(children), 1, 0, 1,
-     "0: child processes do not inherit the preload"},
+     "0: child processes do not inherit the preload and are not recorded"},
     {"GPUPROBE_KERNELS", SettingType::kBool, AT(kernels), 1, 0, 1,
      "GPU work: kernels, copies, sets, graphs"},
     {"GPUPROBE_RUNTIME_API", SettingType::kBool, AT(runtime_api), 1, 0, 1,
@@ -52,7 +52,7 @@ constexpr Setting kSettings[] = {
 constexpr size_t kSettingCount = sizeof kSettings / sizeof kSettings[0];
 
 // Set by our own programs and by the constructor, no settings of the capture.
-constexpr const char* kOtherNames[] = {"GPUPROBE_BUILD_DIR", "GPUPROBE_LIB"};
+constexpr const char* kOtherNames[] = {"GPUPROBE_BUILD_DIR", "GPUPROBE_LIB", "GPUPROBE_ONLY_PID"};
 
 size_t TextCapacity(const Setting& s) {
   return s.offset == offsetof(Config, out) ? sizeof(Config::out) : sizeof(Config::cupti_path);

@@ -4,6 +4,7 @@
 // The two ways in. LD_PRELOAD: the constructor runs in every process and only edits the environment, so
 // that the CUDA driver, should the process ever initialise it, opens the second door. That is
 // CUDA_INJECTION64_PATH: the driver calls InitializeInjection inside cuInit. Both lead to Session::Start.
+#include <cerrno>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "inject/environment.h"
+#include "inject/process_facts.h"
 #include "inject/session.h"
 
 namespace gpuprobe::inject {
@@ -23,6 +25,8 @@ namespace {
 constexpr char kLibraryName[] = "libgpuprobe.so";
 constexpr char kInjectionVariable[] = "CUDA_INJECTION64_PATH";
 constexpr char kOutVariable[] = "GPUPROBE_OUT";
+// Set by us. Children inherit the second door, which this process needs: they have to know that it is not theirs.
+constexpr char kOnlyVariable[] = "GPUPROBE_ONLY_PID";
 
 constinit RunFacts g_run = {};
 
@@ -47,10 +51,18 @@ bool SameFile(const char* a, const char* b) {
          x.st_ino == y.st_ino;
 }
 
+// The working directory, without a slash at its end (so empty for the root). False where there is none: it
+// was removed, or lies outside of the process's root.
+bool WorkingDirectory(char* out, size_t size) {
+  if (getcwd(out, size) == nullptr || out[0] != '/') return false;
+  if (out[1] == '\0') out[0] = '\0';
+  return true;
+}
+
 // <working directory>/gpuprobe-<date>T<time>-<pid>, in UTC: no time zone file is read in a constructor.
 bool DefaultDirectory(char* out, size_t size) {
   char cwd[PATH_MAX];
-  if (getcwd(cwd, sizeof cwd) == nullptr) return false;
+  if (!WorkingDirectory(cwd, sizeof cwd)) return false;
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   const int64_t days = now.tv_sec / 86400, second = now.tv_sec % 86400;
@@ -70,14 +82,15 @@ bool DefaultDirectory(char* out, size_t size) {
 }
 
 // The directory of the run as an absolute path; the variable may be relative to where the job started.
-void SetDirectory(const char* value) {
-  if (value[0] == '/') {
-    std::snprintf(g_run.directory, sizeof g_run.directory, "%s", value);
-    return;
-  }
-  char cwd[PATH_MAX];
-  if (getcwd(cwd, sizeof cwd) == nullptr) cwd[0] = '\0';
-  std::snprintf(g_run.directory, sizeof g_run.directory, "%.900s/%.120s", cwd, value);
+// Stays empty where there is none or it is too long: the trace file cannot be made then.
+bool SetDirectory(const char* value) {
+  char cwd[PATH_MAX] = "";
+  const bool absolute = value[0] == '/';
+  if (!absolute && !WorkingDirectory(cwd, sizeof cwd)) return false;
+  const int n = std::snprintf(g_run.directory, sizeof g_run.directory, "%s%s%s", cwd, absolute ? "" : "/", value);
+  if (n > 0 && static_cast<size_t>(n) < sizeof g_run.directory) return true;
+  g_run.directory[0] = '\0';
+  return false;
 }
 
 void RememberStderr() {
@@ -89,8 +102,8 @@ void RememberStderr() {
 
 // What the environment says about this process, and what it has to say to the children.
 void PrepareEnvironment() {
-  char path[PATH_MAX], directory[1024], preload[8192];
-  EnvEntry changes[3];
+  char path[PATH_MAX], directory[1024], preload[8192], own_pid[16];
+  EnvEntry changes[4];
   size_t count = 0;
   const bool have_path = OwnPath(path, sizeof path);
   const char* list = GetEnv("LD_PRELOAD");
@@ -104,32 +117,46 @@ void PrepareEnvironment() {
   }
   const char* out = GetEnv(kOutVariable);
   if (out == nullptr || out[0] == '\0') {
-    if (DefaultDirectory(directory, sizeof directory)) {
-      SetDirectory(directory);
+    if (DefaultDirectory(directory, sizeof directory) && SetDirectory(directory)) {
       g_run.root = true;
       changes[count++] = {kOutVariable, g_run.directory};
     }
-  } else {
-    SetDirectory(out);
-    if (out[0] != '/') changes[count++] = {kOutVariable, g_run.directory};
+  } else if (SetDirectory(out) && out[0] != '/') {
+    changes[count++] = {kOutVariable, g_run.directory};
   }
   const char* children = GetEnv("GPUPROBE_CHILDREN");
-  if (list != nullptr && children != nullptr && std::strcmp(children, "0") == 0 &&
-      RemoveFromPreloadList(list, kLibraryName, preload, sizeof preload) >= 0) {
+  const bool alone = children != nullptr && std::strcmp(children, "0") == 0;
+  if (alone && list != nullptr && RemoveFromPreloadList(list, kLibraryName, preload, sizeof preload) >= 0) {
     changes[count++] = {"LD_PRELOAD", preload};
+  }
+  const char* only = GetEnv(kOnlyVariable);
+  if (only != nullptr) {
+    const int64_t pid = ParseNumber(only);
+    g_run.only_pid = pid > 0 ? static_cast<uint32_t>(pid) : 0;
+  } else if (alone) {
+    g_run.only_pid = static_cast<uint32_t>(getpid());
+    std::snprintf(own_pid, sizeof own_pid, "%u", g_run.only_pid);
+    changes[count++] = {kOnlyVariable, own_pid};
   }
   if (count != 0) SetEnv(changes, count);
 }
 
+// Before main errno is 0, and some hosts print it or test it without having failed.
 __attribute__((constructor)) void OnLoad() {
+  const int host_errno = errno;
   RememberStderr();
   PrepareEnvironment();
+  errno = host_errno;
 }
 
 // Another copy of this library, loaded by LD_PRELOAD from another path, stands in front of CUPTI and must
 // be the one that records: only it sees other clients.
 int (*PreloadedCopy())() {
-  void* symbol = dlsym(RTLD_DEFAULT, "InitializeInjection");
+  // Not RTLD_DEFAULT: an object linked with -Bsymbolic finds itself there first.
+  void* program = dlopen(nullptr, RTLD_LAZY | RTLD_NOLOAD);
+  if (program == nullptr) return nullptr;
+  void* symbol = dlsym(program, "InitializeInjection");
+  dlclose(program);
   Dl_info info, own;
   if (symbol == nullptr || dladdr(symbol, &info) == 0 || info.dli_fname == nullptr) return nullptr;
   if (dladdr(reinterpret_cast<void*>(&OwnPath), &own) == 0 || info.dli_fbase == own.dli_fbase) return nullptr;

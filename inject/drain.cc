@@ -143,6 +143,9 @@ void Drain::Run() {
   period_begin_ns_ = s_.clock_.Now();
   last_frame_ns_ = MonotonicNs();
   if (s_.off_reason_[0] != '\0') return Finish("off");
+  // At once, so that a process that is killed within its first period leaves what it was and how it was
+  // recorded, and does not go missing from the run.
+  s_.writer_.CloseFrame();
 
   const int64_t period_ns = s_.config_.flush_ms * 1'000'000;
   int64_t next_period = MonotonicNs() + period_ns;

@@ -67,25 +67,25 @@ bool SetEnv(const EnvEntry* entries, size_t count) {
 }
 
 long RemoveFromPreloadList(const char* list, const char* file_name, char* out, size_t out_size) {
+  const size_t name_length = std::strlen(file_name);
   size_t length = 0;
+  bool removed = false;
   for (const char* p = list; *p != '\0';) {
+    const char* begin = p;  // an entry goes with the separators in front of it
     while (IsSeparator(*p)) ++p;
-    const char* end = p;
-    while (*end != '\0' && !IsSeparator(*end)) ++end;
-    if (end == p) break;
-    const char* base = end;
-    while (base > p && base[-1] != '/') --base;
-    const size_t base_length = static_cast<size_t>(end - base);
-    const bool ours =
-        base_length == std::strlen(file_name) && std::memcmp(base, file_name, base_length) == 0;
-    if (!ours) {
-      const size_t entry = static_cast<size_t>(end - p);
-      if (length + entry + 2 > out_size) return -1;
-      if (length != 0) out[length++] = ':';
-      std::memcpy(out + length, p, entry);
-      length += entry;
+    const char* entry = p;
+    while (*p != '\0' && !IsSeparator(*p)) ++p;
+    const char* base = p;
+    while (base > entry && base[-1] != '/') --base;
+    if (static_cast<size_t>(p - base) == name_length && std::memcmp(base, file_name, name_length) == 0) {
+      removed = true;
+      continue;
     }
-    p = end;
+    if (removed && length == 0) begin = entry;
+    const size_t size = static_cast<size_t>(p - begin);
+    if (length + size >= out_size) return -1;
+    std::memcpy(out + length, begin, size);
+    length += size;
   }
   if (length >= out_size) return -1;
   out[length] = '\0';

@@ -19,8 +19,8 @@ const char* GetEnv(const char* name);
 struct EnvEntry { const char* name; const char* value; };
 bool SetEnv(const EnvEntry* entries, size_t count);
 
-// Removes one entry (exact path or any path whose file name is `file_name`) from a list as LD_PRELOAD has
-// it, separators ':' and ' ', keeping all other entries and their order. Returns the new length, or -1 if
+// Removes every entry whose file name is `file_name` from a list as LD_PRELOAD has it, separators ':' and
+// ' ', together with the separators in front of it. All other bytes stay. Returns the new length, or -1 if
 // `out` is too small.
 long RemoveFromPreloadList(const char* list, const char* file_name, char* out, size_t out_size);
 

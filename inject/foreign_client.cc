@@ -86,6 +86,22 @@ void* Lookup(void* handle, const char* name) {
   return symbol != nullptr && !IsOurs(symbol) ? symbol : nullptr;
 }
 
+constexpr int kPerThreadBuffers = 9;   // CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER, a byte
+
+template <typename Fn>
+Fn Next(const char* name, const void* caller) {
+  return reinterpret_cast<Fn>(NextCuptiFunction(name, caller));
+}
+
+// Whether the attribute, one byte, has that value already.
+bool KeepsAttribute(int attribute, const size_t* size, const void* value, const void* caller) {
+  const auto get = Next<int (*)(int, size_t*, void*)>("cuptiActivityGetAttribute", caller);
+  if (get == nullptr || size == nullptr || value == nullptr || *size != 1) return false;
+  uint8_t now = 0;
+  size_t now_size = sizeof now;
+  return get(attribute, &now_size, &now) == 0 && now == *static_cast<const uint8_t*>(value);
+}
+
 // A call of the other client that takes hold of the activity API.
 void BeforeTaking(TakingCall call, const void* caller) {
   Session& session = TheSession();
@@ -110,11 +126,6 @@ void GiveUpBeforeFinalize(const void* caller) {
   char who[64];
   CallerName(caller, who, sizeof who);
   session.GiveUpCupti(who);
-}
-
-template <typename Fn>
-Fn Next(const char* name, const void* caller) {
-  return reinterpret_cast<Fn>(NextCuptiFunction(name, caller));
 }
 
 }  // namespace
@@ -150,6 +161,8 @@ using gpuprobe::inject::BeforeTaking;
 using gpuprobe::inject::g_kinds;
 using gpuprobe::inject::GiveUpBeforeFinalize;
 using gpuprobe::inject::kCuptiNotInitialized;
+using gpuprobe::inject::KeepsAttribute;
+using gpuprobe::inject::kPerThreadBuffers;
 using gpuprobe::inject::Next;
 using gpuprobe::inject::TakingCall;
 using gpuprobe::inject::TheSession;
@@ -221,6 +234,21 @@ GPUPROBE_EXPORT int cuptiActivityDisableContext(void* context, int kind) {
   return result;
 }
 
+// Switching between buffers per thread and per context while kinds are enabled is undefined (cupti_activity.h),
+// and torch.profiler does it after its last flush of a window, when we are back already.
+GPUPROBE_EXPORT int cuptiActivitySetAttribute(int attribute, size_t* size, void* value) {
+  const void* caller = __builtin_return_address(0);
+  const auto next = Next<int (*)(int, size_t*, void*)>("cuptiActivitySetAttribute", caller);
+  if (next == nullptr) return kCuptiNotInitialized;
+  if (attribute != kPerThreadBuffers || KeepsAttribute(attribute, size, value, caller)) {
+    return next(attribute, size, value);
+  }
+  BeforeTaking(TakingCall::kSetAttribute, caller);
+  const int result = next(attribute, size, value);
+  AfterLetting(/*done=*/true);
+  return result;
+}
+
 GPUPROBE_EXPORT int cuptiActivityFlushAll(uint32_t flag) {
   const auto next = Next<int (*)(uint32_t)>("cuptiActivityFlushAll", __builtin_return_address(0));
   if (next == nullptr) return kCuptiNotInitialized;
@@ -251,6 +279,7 @@ int InterceptLoadedClients() {
       ENTRY(cuptiActivityEnableContext),
       ENTRY(cuptiActivityDisable),
       ENTRY(cuptiActivityDisableContext),
+      ENTRY(cuptiActivitySetAttribute),
       ENTRY(cuptiActivityFlushAll),
       ENTRY(cuptiFinalize),
   };

@@ -51,6 +51,7 @@ const char* TakingCallName(TakingCall call) {
     case TakingCall::kEnable: return "cuptiActivityEnable";
     case TakingCall::kEnableAndDump: return "cuptiActivityEnableAndDump";
     case TakingCall::kEnableContext: return "cuptiActivityEnableContext";
+    case TakingCall::kSetAttribute: return "cuptiActivitySetAttribute";
     case TakingCall::kFinalize: return "cuptiFinalize";
   }
   return "";
@@ -161,6 +162,10 @@ void Session::Start(const char* door) {
   LoadConfig(&config_, &warnings_);
   if (!config_.capture) {
     Off("GPUPROBE_CAPTURE is off");
+    return;
+  }
+  if (TheRun().only_pid != 0 && TheRun().only_pid != Pid()) {
+    Off("GPUPROBE_CHILDREN is off, and this is a child");
     return;
   }
   if (getrandom(&file_id_, sizeof file_id_, GRND_NONBLOCK) != sizeof file_id_) {

@@ -38,7 +38,8 @@ inline constexpr int64_t kFinalFlushLimitNs = 2'000'000'000;
 
 // The calls by which another CUPTI client makes us step aside.
 enum class TakingCall : uint8_t {
-  kRegisterCallbacks, kRegisterTimestampCallback, kEnable, kEnableAndDump, kEnableContext, kFinalize,
+  kRegisterCallbacks, kRegisterTimestampCallback, kEnable, kEnableAndDump, kEnableContext, kSetAttribute,
+  kFinalize,
 };
 const char* TakingCallName(TakingCall call);
 
@@ -145,6 +146,7 @@ struct RunFacts {
   char directory[1024];
   bool root;                    // this process chose the directory
   bool preloaded, injected;     // which doors the environment opens
+  uint32_t only_pid;            // GPUPROBE_CHILDREN=0: the one process to record; 0: all
   uint64_t stderr_device, stderr_inode;   // descriptor 2 at load time; 0, 0: closed
 };
 const RunFacts& TheRun();

@@ -82,10 +82,12 @@ void TraceFile::SetName(const char* directory, const char* host, uint32_t pid, i
   std::snprintf(path_, sizeof path_, "%s/%s-%u-%lld%s-%08x%s", directory_, host_part, pid,
                 static_cast<long long>(start_ns), rank_part, static_cast<unsigned>(random),
                 proto::kFileSuffix);
+  if (directory[0] == '\0') std::snprintf(path_, sizeof path_, "a directory for the trace");
   max_bytes_ = max_bytes;
 }
 
 bool TraceFile::Create() {
+  if (directory_[0] == '\0') return errno_ = ENOENT, false;  // never at the root instead
   if (!MakeDirectories(directory_)) return errno_ = errno, false;
   const int fd = open(path_, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_APPEND | O_NOFOLLOW, 0666);
   if (fd < 0) return errno_ = errno, false;

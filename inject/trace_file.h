@@ -21,11 +21,11 @@ class TraceFile {
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;
 
-  // `directory`: absolute. The name is <host>-<pid>-<start time>[-rank<r>]-<random>.gpuprobe.
+  // `directory`: absolute; empty: there is none, and every Append fails. The name is <host>-<pid>-<start time>[-rank<r>]-<random>.gpuprobe.
   void SetName(const char* directory, const char* host, uint32_t pid, int64_t start_ns, int32_t rank,
                uint64_t random, uint64_t max_bytes);
 
-  // Appends all of it or nothing (a short write is cut off again). False: error() and error_number().
+  // Appends all of it or nothing (a short write is cut off again). False: failed() or full(), with errno.
   bool Append(const uint8_t* data, size_t size);
 
   // For the closing frame, which carries the count of what the size limit cost.

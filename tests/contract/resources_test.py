@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory, interrupted calls, and nothing of the host's that is used up."""
+
+import json
+import sys
+
+import fork_test
+import host
+import traces
+
+MEMORY = host.host("contract_memory")
+INTERRUPTS = host.host("contract_interrupts")
+MIB = 1 << 20
+
+
+class MemoryTest(host.ContractTest):
+    def setUp(self):
+        super().setUp()
+        self.need_simulation()
+
+    def measure(self, threads, launches, env=None, probe="preload"):
+        result = self.run_host([MEMORY, str(threads), str(launches)], probe, sim=True, env=env, timeout=120)
+        self.assertEqual((result.status, result.stderr), (0, b""))
+        return result, result.fields()
+
+    def test_two_hundred_launching_threads_stay_below_the_cap(self):
+        _, without = self.measure(200, 500, probe="none")
+        result, fields = self.measure(200, 500)
+        growth = fields["process_resident"] - without["process_resident"]
+        print(f"200 threads: mapped {fields['mapped'] / MIB:.1f} MiB, of that resident {fields['resident'] / MIB:.1f} MiB; "
+              f"the process is {growth / MIB:.1f} MiB larger", flush=True)
+        self.assertGreater(fields["mapped"], 10 * MIB)
+        self.assertLessEqual(fields["mapped"], 64 * MIB)
+        self.assertLessEqual(growth, 64 * MIB)
+        trace = self.only_trace(result)
+        # What did not fit is counted; what did is there.
+        if not trace.losses:
+            self.assertEqual(trace.kernels, fields["launched"])
+
+    def test_the_smallest_cap_is_kept_too(self):
+        result, fields = self.measure(100, 300, {"GPUPROBE_MEMORY_MB": "32"})
+        self.assertLessEqual(fields["mapped"], 32 * MIB)
+        self.assertTrue(self.only_trace(result).is_healthy)
+
+    def test_buffers_that_run_out_are_counted(self):
+        result, fields = self.measure(200, 300, {"GPUPROBE_MEMORY_MB": "32", "GPUPROBE_BUFFER_KB": "1024"})
+        trace = self.only_trace(result)
+        lost = trace.losses[traces.POOL_EXHAUSTED] + trace.losses[traces.CUPTI_DROPPED]
+        self.assertGreater(lost, 0)
+        self.assertLess(trace.kernels, fields["launched"])
+
+    def test_no_memory_is_taken_from_the_heap_after_the_start(self):
+        _, fields = self.measure(8, 3000, {"GPUPROBE_FLUSH_MS": "20"})
+        self.assertEqual(fields["its_thread"], 1)
+        self.assertGreater(fields["mallocs_by_others"], 0)
+        self.assertEqual((fields["mallocs_by_library"], fields["mallocs_on_its_thread"]), (0, 0))
+
+    def test_the_trace_says_how_much_was_reserved(self):
+        result, fields = self.measure(2, 100)
+        cost = self.only_trace(result).packets[traces.COST][-1]
+        self.assertGreaterEqual(traces.one(cost, 8), fields["mapped"])
+        self.assertLessEqual(traces.one(cost, 8), 64 * MIB)
+
+
+class InterruptTest(host.ContractTest):
+    def test_no_blocking_call_of_the_host_is_interrupted(self):
+        self.need_simulation()
+        result = self.run_host([INTERRUPTS], sim=True, env={"GPUPROBE_FLUSH_MS": "20"})
+        self.assertEqual((result.status, result.stderr), (0, b""))
+        fields = result.fields()
+        self.assertGreater(fields["calls"], 50)
+        self.assertEqual((fields["interrupted"], fields["early"]), (0, 0))
+        self.assertTrue(self.only_trace(result).is_healthy)
+
+
+LOOK = fork_test.CUDA + """
+import locale
+work(100)
+time.sleep(0.2)
+for line in open("/proc/self/status"):
+    if line.startswith(("SigBlk", "SigIgn", "Uid", "Umask", "Seccomp", "NoNewPrivs")):
+        print(line.strip())
+    if line.startswith("SigCgt"):
+        # Signals 32 and 33 are libc's own: it catches them from the first thread on.
+        print(line.split()[0], hex(int(line.split()[1], 16) & ~(3 << 31)))
+print(os.getcwd(), locale.setlocale(locale.LC_ALL), os.nice(0), os.getpriority(os.PRIO_PROCESS, 0), sorted(os.sched_getaffinity(0)))
+tasks = {open("/proc/self/task/%s/comm" % t).read().strip(): t for t in os.listdir("/proc/self/task")}
+print(sorted(n for n in tasks if n != "gpuprobe"))
+with open("ours", "w") as out:
+    if "gpuprobe" in tasks:
+        out.writelines(open("/proc/self/task/%s/status" % tasks["gpuprobe"]))
+"""
+
+
+class ProcessTest(host.ContractTest):
+    """A process that uses CUDA, seen from within."""
+
+    def setUp(self):
+        super().setUp()
+        self.need_simulation()
+
+    def look(self, probe):
+        script = self.root / "look.py"
+        script.write_text(LOOK)
+        result = self.run_host([sys.executable, script], probe, sim=True, env={"GPUPROBE_FLUSH_MS": "20"})
+        return result, (result.folder / "ours").read_text()
+
+    def test_signals_limits_and_place_are_what_they_were(self):
+        without, _ = self.look("none")
+        watched, _ = self.look("preload")
+        self.assertEqual(watched.seen, without.seen)
+        self.assertEqual(watched.status, 0)
+
+    def test_there_is_one_thread_more_and_no_signal_reaches_it(self):
+        _, status = self.look("preload")
+        fields = dict(line.split(":", 1) for line in status.splitlines())
+        self.assertEqual(fields["Name"].strip(), "gpuprobe")
+        # All but SIGKILL, SIGSTOP and the two that libc keeps for itself.
+        always_open = (1 << 8) | (1 << 18) | (1 << 31) | (1 << 32)
+        self.assertEqual(int(fields["SigBlk"].strip(), 16) | always_open, (1 << 64) - 1)
+
+    def test_a_driver_that_is_loaded_but_not_initialised_brings_nothing(self):
+        program = ("import ctypes, os; ctypes.CDLL('libcuda.so.1'); print(len(os.listdir('/proc/self/task')));"
+                   "print('cupti' in open('/proc/self/maps').read())")
+        _, watched = self.assert_cannot_tell([sys.executable, "-c", program], sim=True)
+        self.assertEqual(watched.stdout, b"1\nFalse\n")
+        self.assertEqual(watched.traces, [])
+
+
+class ContentionTest(host.ContractTest):
+    def setUp(self):
+        super().setUp()
+        self.need_simulation()
+
+    def check(self, *options):
+        """(trace, kernels launched, truth); what is not in the trace is counted there to the last record."""
+        truth_file = self.folder("truth") / "truth.json"
+        result = self.run_host([host.host("contract_launch"), "ms=300", *options], sim=True,
+                               env={"GPUPROBE_FLUSH_MS": "20", "GPUSIM_TRUTH": str(truth_file)})
+        trace, truth = self.only_trace(result), json.loads(truth_file.read_text())
+        self.assertEqual((result.status, trace.end_reason), (0, "exit"))
+        self.assertEqual(truth["violations"], [])
+        self.assertEqual(trace.losses[traces.CUPTI_DROPPED], truth["counts"]["records_dropped"])
+        return trace, result.fields()["launched"], truth
+
+    def test_32_threads_that_leave_no_core_idle_are_recorded_or_counted(self):
+        trace, launched, truth = self.check("threads=32")
+        print(f"32 threads: {launched} launches, {truth['counts']['records_dropped']} records dropped", flush=True)
+        self.assertEqual(trace.kernels + truth["records_by_kind"]["10"]["dropped"], launched)
+
+    def test_32_threads_with_pauses_lose_nothing(self):
+        trace, launched, _ = self.check("threads=32", "batch=4", "pause_ms=2")
+        self.assertEqual((trace.kernels, sum(trace.losses.values())), (launched, 0))
