@@ -76,7 +76,9 @@ class ScenarioTest(harness.EndToEndTest):
         """Work of the device as (kind, device, context, stream, correlation, start, end, name or bytes)."""
         found = []
         for op in truth["ops"]:
-            if op["kind"] == "host_function" or (op["kind"] == "graph") == nodes and op["graph"]:
+            # A graph is in the log as a whole and node by node; in the trace it is one or the other.
+            hidden = op["graph"] != 0 and (op["kind"] == "graph") == nodes
+            if op["kind"] == "host_function" or hidden:
                 continue
             kind = {"peer_copy": "copy"}.get(op["kind"], op["kind"])
             what = {"kernel": op["name"], "graph": op["graph"]}.get(kind, op["bytes"])
@@ -96,8 +98,18 @@ class ScenarioTest(harness.EndToEndTest):
     def check_trace(self, truth, nodes=False):
         dumped = self.dump()
         self.assertEqual(self.traced_ops(dumped), self.true_ops(truth, nodes))
+        self.check_csv(dumped)
         self.check_traced_calls(truth, dumped)
         self.check_traced_syncs(truth, dumped)
+
+    def check_csv(self, dumped):
+        """The other format of the dump holds the same."""
+        def timed(rows):
+            return sorted((r["kind"], int(r["start_ns"]), int(r["end_ns"]), r.get("name", ""))
+                          for r in rows if r.get("end_ns"))
+        rows = harness.csv_rows(self.report_text("dump", "--format", "csv"))
+        self.assertEqual(timed(rows), timed([r for records in dumped.values() for r in records]))
+        self.assertEqual(len(rows), sum(map(len, dumped.values())))
 
     def check_traced_calls(self, truth, dumped):
         """Calls in the trace have happened; calls that are missing there are chatter, or stand for a runtime
@@ -291,6 +303,59 @@ class OneDeviceTest(ScenarioTest):
                   (427, 637, [("synchronisation", 20), ("host", 180), ("launch_bound", 5), ("launch_latency", 5)])])},
             [Wait("cudaStreamSynchronize", 1, total=25, busy=20, idle=5, after=210),
              Wait("cuModuleLoadData", 1, total=400, busy=20, idle=380, after=220)])
+
+
+class UntimedTest(ScenarioTest):
+    def test_zero_length_and_zero_times(self):
+        # [0,20); none at 155; a record without times, submitted by [300,305]; [465,485). Where the third ran
+        # is not known: somewhere between its call and the start of the next on its stream.
+        truth = self.run_scenario("zero_times", "--fault", "records:zero:3")
+        for op in truth["ops"]:
+            if op["start"] == truth["ops"][0]["start"] + ns(310):
+                op["start"] = op["end"] = None
+        self.check_trace(truth)
+        summary = self.check_reports({0: Device(
+            window=(0, 485), busy=(40, 0, 0), kernels=(3, 40), untimed=1,
+            gaps=[(20, 155, [("host", 125), ("launch_bound", 5), ("launch_latency", 5)]),
+                  (155, 465, [("host", 145), ("unknown", 165)])])}, [])
+        self.assertEqual(summary["devices"][0]["kernels"]["zero_length"], 1)
+        self.assertEqual(summary["devices"][0]["untimed"], {"count": 1, "missing": 1, "unfinished": 0, "invalid": 0})
+
+
+class WindowTest(ScenarioTest):
+    """--from and --to: what lies outside is cut off, idle time before the first and after the last operation
+    has a cause of its own."""
+
+    def setUp(self):
+        super().setUp()
+        self.run_scenario("sync_each_launch")
+        self.origin = self.report("summary")["devices"][0]["window_ns"]["start"]
+
+    def at(self, us):
+        return "@%d" % (self.origin + ns(us))
+
+    def test_a_window_around_the_run_has_a_start_and_an_end(self):
+        parts = [("synchronisation", 20), ("launch_bound", 15), ("launch_latency", 5)]
+        self.check_reports({0: Device(
+            window=(-100, 190), busy=(60, 0, 0), kernels=(3, 60),
+            gaps=[(-100, 0, [("start", 100)]), (20, 60, parts), (80, 120, parts), (140, 190, [("end", 50)])])},
+            # Before: [-5,20], [55,80], [115,140]. Now the last wait is followed by 50 of nothing.
+            [Wait("cudaStreamSynchronize", 3, total=75, busy=60, idle=15, after=80 + 50)],
+            "--from", self.at(-100), "--to", self.at(190), origin=self.origin)
+
+    def test_a_window_within_the_run_cuts_operations_gaps_and_waits(self):
+        # From the middle of the first kernel to the middle of the second gap: [10,20) busy, a gap whole,
+        # [60,80) busy, [80,95) of a gap whose first 20 are the wait's.
+        self.check_reports({0: Device(
+            window=(10, 95), busy=(30, 0, 0), kernels=(2, 30),
+            gaps=[(20, 60, [("synchronisation", 20), ("launch_bound", 15), ("launch_latency", 5)]),
+                  (80, 95, [("synchronisation", 15)])])},
+            [Wait("cudaStreamSynchronize", 2, total=10 + 25, busy=10 + 20, idle=5, after=40 + 15)],
+            "--from", self.at(10), "--to", self.at(95), origin=self.origin)
+
+    def test_times_after_the_first_operation_mean_the_same(self):
+        by_offset = self.report("summary", "--from", "10us", "--to", "95us")
+        self.assertEqual(by_offset, self.report("summary", "--from", self.at(10), "--to", self.at(95)))
 
 
 class TwoDevicesTest(ScenarioTest):
