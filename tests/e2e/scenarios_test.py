@@ -58,13 +58,12 @@ def parts_of(gap):
 
 
 class ScenarioTest(harness.EndToEndTest):
-    def run_scenario(self, name, *run_sim_options, clock="virtual", **environment):
+    def run_scenario(self, name, *run_sim_options, arguments=(), clock="virtual", **environment):
         """Runs it and checks what holds for every run. Returns the simulation's log."""
-        self.truth_path = os.path.join(self.folder, "truth.json")
-        self.run_sim(["--clock", clock, "--truth", self.truth_path] + list(run_sim_options) +
-                     ["--", sys.executable, os.path.join(harness.SCENARIOS, name + ".py")],
-                     expect=EXIT_CODE, **environment)
-        with open(self.truth_path, encoding="utf-8") as file:
+        path = os.path.join(self.folder, "truth.json")
+        self.run_sim(["--clock", clock, "--truth", path, *run_sim_options, "--", sys.executable,
+                      os.path.join(harness.SCENARIOS, name + ".py"), *arguments], expect=EXIT_CODE, **environment)
+        with open(path, encoding="utf-8") as file:
             truth = json.load(file)
         self.assertEqual(truth["violations"], [])
         return truth
@@ -356,6 +355,64 @@ class WindowTest(ScenarioTest):
     def test_times_after_the_first_operation_mean_the_same(self):
         by_offset = self.report("summary", "--from", "10us", "--to", "95us")
         self.assertEqual(by_offset, self.report("summary", "--from", self.at(10), "--to", self.at(95)))
+
+
+class TwoProcessesTest(ScenarioTest):
+    OUTER_SPAN = 1_000_000_000 - 5 + 5 + 5 + 20  # its second launch is [1000 s - 5, 1000 s]
+    INNER_PARTS = [("synchronisation", 20), ("launch_bound", 15), ("launch_latency", 5)]
+
+    def setUp(self):
+        super().setUp()
+        self.pids = [self.run_scenario("two_processes", arguments=[role])["pid"] for role in ("outer", "inner")]
+
+    def gaps_from(self, origin, *options):
+        gaps = self.report("gaps", "--min-gap", "1ns", "--top", "0", *options)["gaps"]
+        gaps.sort(key=lambda g: g["begin_ns"])
+        return [(g["begin_ns"] - origin, g["end_ns"] - origin, parts_of(g)) for g in gaps], gaps
+
+    def first_start_of(self, pid):
+        return self.report("summary", "--process", str(pid))["devices"][0]["window_ns"]["start"]
+
+    def test_together(self):
+        outer, inner = map(self.first_start_of, self.pids)
+        begin, end = ns(20), inner - outer + ns(140)  # of outer's first kernel, of inner's last
+        gaps, listed = self.gaps_from(outer)
+        self.assertEqual([g[:2] for g in gaps], [
+            (begin, inner - outer), (inner - outer + ns(20), inner - outer + ns(60)),
+            (inner - outer + ns(80), inner - outer + ns(120)), (end, ns(self.OUTER_SPAN - 20))])
+        # Inner's own gaps are what they would be without outer.
+        for gap in gaps[1:3]:
+            self.assertEqual(gap[2], [(cause, ns(length)) for cause, length in self.INNER_PARTS])
+        # Before its first launch inner had not submitted anything: its start-up is that long.
+        self.assertEqual(gaps[0][2][0][0], "host")
+        self.assertEqual(gaps[0][2][-1], ("launch_latency", ns(5)))
+        self.assertEqual(gaps[3][2], [("host", ns(self.OUTER_SPAN - 30) - end), ("launch_bound", ns(5)),
+                                      ("launch_latency", ns(5))])
+        summary = self.report("summary", "--min-gap", "1ns")
+        self.assertEqual(len(summary["inputs"]), 2)
+        (device,) = summary["devices"]
+        self.check_sums(device, listed)
+        self.assertEqual((device["window_ns"]["span"], device["busy_ns"], device["kernels"]["count"]),
+                         (ns(self.OUTER_SPAN), ns(100), 5))
+
+    def test_the_outer_alone(self):
+        outer, inner = map(self.first_start_of, self.pids)
+        at = inner - outer
+        gaps, listed = self.gaps_from(outer, "--process", str(self.pids[0]))
+        self.assertEqual(gaps, [(ns(20), ns(self.OUTER_SPAN - 20), [
+            ("host", at - ns(20)), ("other_process", ns(20)), ("host", ns(40)), ("other_process", ns(20)),
+            ("host", ns(40)), ("other_process", ns(20)), ("host", ns(self.OUTER_SPAN - 30 - 140) - at),
+            ("launch_bound", ns(5)), ("launch_latency", ns(5))])])
+        (device,) = self.report("summary", "--min-gap", "1ns", "--process", str(self.pids[0]))["devices"]
+        self.check_sums(device, listed)
+
+    def test_the_inner_alone(self):
+        summary = self.check_reports({0: Device(
+            window=(0, 140), busy=(60, 0, 0), kernels=(3, 60),
+            gaps=[(20, 60, self.INNER_PARTS), (80, 120, self.INNER_PARTS)])},
+            [Wait("cudaStreamSynchronize", 3, total=75, busy=60, idle=15, after=80)],
+            "--process", str(self.pids[1]))
+        self.assertEqual(len(summary["inputs"]), 2)
 
 
 class TwoDevicesTest(ScenarioTest):
