@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// One question: how long does probe-report take from a trace file to the figures, and how much memory?
+// One question: how long does probe-report take from a trace file to the figures, and how much
+// memory?
 //
 //   bench_report [--smoke] [--records N] [TRACE]
 //
-// Without TRACE a synthetic one is written first: a launch-bound training loop, as many calls as kernels,
-// on four streams (one of them communication), a copy and a synchronisation every 1,000 kernels. --smoke:
-// small, to see that it runs. Prints one line of JSON with the machine beside the figures.
+// Without TRACE a synthetic one is written first: a launch-bound training loop, as many calls as
+// kernels, on four streams (one of them communication), a copy and a synchronisation every 1,000
+// kernels. --smoke: small, to see that it runs. Prints one line of JSON with the machine beside the
+// figures.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -62,7 +64,8 @@ proto::WriterHooks HooksInto(Sink* sink) {
   return hooks;
 }
 
-void Call(uint32_t cbid, int64_t start_ns, int64_t end_ns, uint32_t correlation, proto::TraceWriter* writer) {
+void Call(uint32_t cbid, int64_t start_ns, int64_t end_ns, uint32_t correlation,
+          proto::TraceWriter* writer) {
   writer->OnApi({start_ns, end_ns, ApiDomain::kRuntime, cbid, 411, 411, correlation, 0});
 }
 
@@ -77,7 +80,8 @@ bool WriteSynthetic(const std::string& path, uint64_t records) {
   proto::TraceWriter writer;
   if (!writer.Init(options, HooksInto(&sink), memory)) return false;
   std::vector<std::string> names;
-  for (int i = 0; i < 200; ++i) names.push_back("_ZN2at6native13reduce_kernelILi" + std::to_string(i) + "EfEEvPT0_");
+  for (int i = 0; i < 200; ++i)
+    names.push_back("_ZN2at6native13reduce_kernelILi" + std::to_string(i) + "EfEEvPT0_");
   names[0] = "ncclDevKernel_AllReduce_Sum_f16_RING_LL";
   DeviceRecord device = {};
   device.uuid[0] = 1;
@@ -149,14 +153,17 @@ int Measure(const std::string& path) {
     bytes += file.bytes;
   }
   const double count = static_cast<double>(records);
-  std::printf("{\"records\":%llu,\"file_bytes\":%llu,\"load_s\":%.3f,\"load_records_per_s\":%.0f,\"analyse_s\":%.3f,"
-              "\"load_peak_bytes\":%llu,\"peak_bytes\":%llu,\"peak_bytes_per_record\":%.1f,\"gaps\":%zu,\"cpu\":\"%s\","
-              "\"threads\":%u}\n",
-              static_cast<unsigned long long>(records), static_cast<unsigned long long>(bytes), load_s,
-              count / load_s, analyse_s, static_cast<unsigned long long>(load_peak),
-              static_cast<unsigned long long>(PeakBytes()), static_cast<double>(PeakBytes()) / count,
-              analysis.devices.empty() ? 0 : analysis.devices[0].gaps.size(), CpuModel().c_str(),
-              std::thread::hardware_concurrency());
+  std::printf(
+      "{\"records\":%llu,\"file_bytes\":%llu,\"load_s\":%.3f,\"load_records_per_s\":%.0f,\"analyse_"
+      "s\":%.3f,"
+      "\"load_peak_bytes\":%llu,\"peak_bytes\":%llu,\"peak_bytes_per_record\":%.1f,\"gaps\":%zu,"
+      "\"cpu\":\"%s\","
+      "\"threads\":%u}\n",
+      static_cast<unsigned long long>(records), static_cast<unsigned long long>(bytes), load_s,
+      count / load_s, analyse_s, static_cast<unsigned long long>(load_peak),
+      static_cast<unsigned long long>(PeakBytes()), static_cast<double>(PeakBytes()) / count,
+      analysis.devices.empty() ? 0 : analysis.devices[0].gaps.size(), CpuModel().c_str(),
+      std::thread::hardware_concurrency());
   return 0;
 }
 

@@ -139,7 +139,8 @@ ClockSample TraceClock::Update(bool read_cupti) {
   sample.trace_ns = FromMonotonic(realtime.monotonic_ns);
   sample.realtime_ns = realtime.value;
   int64_t width_ns = realtime.width_ns;
-  if (read_cupti) {
+  // With another client's callback in force cuptiGetTimestamp answers in that client's units.
+  if (read_cupti && !foreign()) {
     const Bracketed cupti = ReadCupti();
     if (cupti.value != 0) {
       sample.cupti_ns = Difference(cupti.value, cupti.monotonic_ns - realtime.monotonic_ns);

@@ -50,6 +50,7 @@ inline void LoadTimes(const uint8_t* start, const uint8_t* end, Record* record,
 inline bool TimesAreValid(const uint8_t* start, const uint8_t* end, DecodeStats* stats) {
   const Timing timing = ClassifyTiming(LoadU64(start), LoadU64(end));
   NoteTiming(timing, LoadI64(start), LoadI64(end), stats);
+  if (timing != Timing::kValid) ++stats->untimed_dropped;
   return timing == Timing::kValid;
 }
 

@@ -104,7 +104,11 @@ const char* ApiName(void*, ApiDomain domain, uint32_t cbid, uint32_t* api_class)
 
 }  // namespace
 
-bool Drain::InitDecoder(Session* session) { return g_decoder.Init(&session->api_, session->api_.version); }
+bool Drain::InitDecoder(Session* session) {
+  // The filter at the source exists from CUPTI 12.5, and another client's enabling undoes it.
+  g_decoder.RecordedCallsOnly(!session->config_.all_api);
+  return g_decoder.Init(&session->api_, session->api_.version);
+}
 
 proto::WriterHooks Drain::Hooks(Session* session) {
   proto::WriterHooks hooks;
@@ -187,6 +191,7 @@ void Drain::DrainBuffers() {
     ++s_.buffers_completed_;
     const int64_t now = s_.clock_.Now();
     s_.losses_.Add(LossCause::kUnknownKind, stats.unknown_kind, period_begin_ns_, now, stats.last_unknown_kind);
+    s_.losses_.Add(LossCause::kUntimed, stats.untimed_dropped, period_begin_ns_, now);
     s_.losses_.Add(LossCause::kUndecodable, stats.undecodable_bytes, period_begin_ns_, now);
     s_.pool_.Release(buffer);
     buffer = next;

@@ -252,6 +252,7 @@ void Session::StepAside(const char* who, TakingCall call) {
     event.SetText(text);
     events_.Push(event);
     source_.Pause();
+    losses_.Add(LossCause::kForeignBuffer, pool_.stats().outstanding, event.time_ns, clock_.Now());
     // release: partner is the load above; the drain thread, too, stops flushing when it sees this.
     aside_.store(true, std::memory_order_release);
     // Buffers completed so far are on the old clock: have them decoded before the clock may change.

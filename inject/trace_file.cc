@@ -112,10 +112,12 @@ bool TraceFile::Append(const uint8_t* data, size_t size) {
   if (failed_) return false;
   if (size > max_bytes_ - bytes_) {
     full_ = true;
+    errno = EFBIG;  // the writer takes the reason from errno
     return false;
   }
   if (!Usable()) {
     failed_ = true;
+    errno = errno_;
     return false;
   }
   size_t done = 0;
@@ -130,6 +132,7 @@ bool TraceFile::Append(const uint8_t* data, size_t size) {
       failed_ = true;
       // Cut the half frame off, so that what was written before stays a healthy file.
       if (done != 0 && ftruncate(fd_, static_cast<off_t>(bytes_)) != 0) errno_ = errno;
+      errno = errno_;
       return false;
     }
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Hands out parts of one fixed memory block, once. It goes on counting when the block is used up, so that
-// a first round without memory tells what a configuration needs.
+// Hands out parts of one fixed memory block, once. It goes on counting when the block is used up,
+// so that a first round without memory tells what a configuration needs.
 #ifndef GPUPROBE_PROTO_ARENA_H_
 #define GPUPROBE_PROTO_ARENA_H_
 
@@ -14,11 +14,13 @@ namespace gpuprobe::proto {
 class Arena {
  public:
   // `memory` is aligned to kAlignment; nullptr: count only.
-  Arena(void* memory, size_t capacity) : memory_(static_cast<uint8_t*>(memory)), capacity_(capacity) {}
+  Arena(void* memory, size_t capacity)
+      : memory_(static_cast<uint8_t*>(memory)), capacity_(capacity) {}
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // Not constructed: only for types that are valid when zeroed, as the block is. nullptr: does not fit.
+  // Not constructed: only for types that are valid when zeroed, as the block is. nullptr: does not
+  // fit.
   template <class T>
   T* Take(size_t count) {
     static_assert(alignof(T) <= kAlignment);

@@ -30,7 +30,8 @@ void CloseBatch(WireWriter* out, const OpenPacket& packet) {
 
 // One packed varint column of `count` values; a column of zeros is left out unless `always`.
 template <class Get>
-void Column(WireWriter* out, uint32_t field, uint32_t count, size_t expected_bytes, bool always, Get get) {
+void Column(WireWriter* out, uint32_t field, uint32_t count, size_t expected_bytes, bool always,
+            Get get) {
   const WireWriter::Mark mark = out->Open(field, count * expected_bytes);
   uint8_t* p = out->end();
   uint64_t any = 0;
@@ -52,8 +53,8 @@ void Unsigned(WireWriter* out, uint32_t field, uint32_t count, size_t expected_b
   Column(out, field, count, expected_bytes, false, get);
 }
 
-// Differences of neighbours, the first from zero. Written even if all are zero: it is the column whose
-// length a reader may trust as the number of records.
+// Differences of neighbours, the first from zero. Written even if all are zero: it is the column
+// whose length a reader may trust as the number of records.
 template <class Get>
 void CorrelationDeltas(WireWriter* out, uint32_t field, uint32_t count, Get get) {
   int64_t previous = 0;
@@ -71,8 +72,8 @@ int64_t WrappingDifference(int64_t a, int64_t b) {
 
 // Times of records that have no lane: starts from the previous start, no split.
 template <class T>
-void LanelessTimes(WireWriter* out, const StagedArray<T>& items, int64_t base_ns, uint32_t start_field,
-                   uint32_t duration_field) {
+void LanelessTimes(WireWriter* out, const StagedArray<T>& items, int64_t base_ns,
+                   uint32_t start_field, uint32_t duration_field) {
   int64_t previous = base_ns;
   Unsigned(out, start_field, items.size, 2, [&](uint32_t i) {
     const uint64_t delta = ZigZag(WrappingDifference(items.items[i].start_ns, previous));
@@ -80,7 +81,8 @@ void LanelessTimes(WireWriter* out, const StagedArray<T>& items, int64_t base_ns
     return delta;
   });
   Unsigned(out, duration_field, items.size, 2, [&](uint32_t i) {
-    return static_cast<uint64_t>(WrappingDifference(items.items[i].end_ns, items.items[i].start_ns));
+    return static_cast<uint64_t>(
+        WrappingDifference(items.items[i].end_ns, items.items[i].start_ns));
   });
 }
 

@@ -3,8 +3,9 @@
 //
 // Staged records -> packets with packed columns (the *Batch messages of gpuprobe.proto).
 //
-// The size of what a record becomes is bounded before it is staged (the k...MaxBytes constants), so that
-// encoding into a buffer that held the bound cannot run out of room and no record is lost there.
+// The size of what a record becomes is bounded before it is staged (the k...MaxBytes constants), so
+// that encoding into a buffer that held the bound cannot run out of room and no record is lost
+// there.
 #ifndef GPUPROBE_PROTO_COLUMN_ENCODER_H_
 #define GPUPROBE_PROTO_COLUMN_ENCODER_H_
 
@@ -16,8 +17,9 @@
 
 namespace gpuprobe::proto {
 
-// Most bytes that one record can add to its batch: times 2 x 10, correlation 5 (33 bits zigzag), 16-bit ids
-// 3, 32-bit values 5, 64-bit values 10, and a zero byte in each optional column that a neighbour needs.
+// Most bytes that one record can add to its batch: times 2 x 10, correlation 5 (33 bits zigzag),
+// 16-bit ids 3, 32-bit values 5, 64-bit values 10, and a zero byte in each optional column that a
+// neighbour needs.
 inline constexpr size_t kTimesMaxBytes = 20;
 inline constexpr size_t kKernelMaxBytes = kTimesMaxBytes + 5 + 3 + 4;
 inline constexpr size_t kKernelGraphMaxBytes = 5 + 10;
@@ -30,16 +32,16 @@ inline constexpr size_t kGraphMaxBytes = kTimesMaxBytes + 5 + 5;
 inline constexpr size_t kSyncMaxBytes = kTimesMaxBytes + 2 + 5 + 5 + 5 + 5 + 10 + 5;
 inline constexpr size_t kCudaEventMaxBytes = 5 + 5 + 5 + 5 + 10;
 inline constexpr size_t kOverheadMaxBytes = kTimesMaxBytes + 5 + 2 + 5 + 5 + 5 + 5 + 5;
-// Tags, lengths and scalar fields of one batch: 14 columns of 2 + 4, 5 scalars of 2 + 5, the packet 2 x 5;
-// and the overrun that PutVarint asks for.
+// Tags, lengths and scalar fields of one batch: 14 columns of 2 + 4, 5 scalars of 2 + 5, the packet
+// 2 x 5; and the overrun that PutVarint asks for.
 inline constexpr size_t kBatchMaxBytes = 14 * 6 + 5 * 7 + 10 + kMaxVarintBytes;
 
 class ColumnEncoder {
  public:
   void Take(Arena* arena, uint32_t max_records);
 
-  // Appends the batches of everything staged; changes Lane::next. `out` must have room for the bounds
-  // above: columns are written without further checks.
+  // Appends the batches of everything staged; changes Lane::next. `out` must have room for the
+  // bounds above: columns are written without further checks.
   void Encode(Staging* staging, int64_t base_ns, WireWriter* out);
 
  private:

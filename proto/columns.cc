@@ -14,7 +14,15 @@ using google::protobuf::RepeatedField;
 
 // Optional columns, by the bit that they have in BatchColumns::zero_columns.
 enum OptionalColumn : uint32_t {
-  kGraphId, kGraphNodeId, kQueuedBefore, kSubmittedBefore, kResult, kFlags, kValue, kEventSyncId, kEvent,
+  kGraphId,
+  kGraphNodeId,
+  kQueuedBefore,
+  kSubmittedBefore,
+  kResult,
+  kFlags,
+  kValue,
+  kEventSyncId,
+  kEvent,
 };
 
 void SetCount(uint32_t claimed, std::initializer_list<size_t> column_sizes, BatchColumns* out) {
@@ -73,7 +81,9 @@ void Correlations(const RepeatedField<int64_t>& deltas, BatchColumns* out) {
 struct Differences {
   const RepeatedField<int64_t>& column;
   size_t size = static_cast<size_t>(column.size());
-  uint64_t operator[](size_t i) const { return i < size ? static_cast<uint64_t>(column.data()[i]) : 0; }
+  uint64_t operator[](size_t i) const {
+    return i < size ? static_cast<uint64_t>(column.data()[i]) : 0;
+  }
 };
 struct Durations {
   const RepeatedField<uint64_t>& column;
@@ -95,7 +105,8 @@ struct TimeColumns {
   uint32_t shift;
 };
 
-// An end that lies before its start, or that wrapped, cannot be true; branch-free in the loop below.
+// An end that lies before its start, or that wrapped, cannot be true; branch-free in the loop
+// below.
 inline int64_t CheckedEnd(uint64_t start, uint64_t end, uint64_t* invalid) {
   const bool bad = static_cast<int64_t>(end) < static_cast<int64_t>(start);
   *invalid += bad;
@@ -104,9 +115,9 @@ inline int64_t CheckedEnd(uint64_t start, uint64_t end, uint64_t* invalid) {
 
 // Elements [first, last) with `previous` = end of the record before; columns of any length.
 template <class Start, class Duration, class StartLow, class DurationLow>
-uint64_t DecodeTimes(size_t first, size_t last, uint64_t previous, uint32_t shift, const Start& start_delta,
-                     const Duration& duration, const StartLow& start_low, const DurationLow& duration_low,
-                     BatchColumns* out) {
+uint64_t DecodeTimes(size_t first, size_t last, uint64_t previous, uint32_t shift,
+                     const Start& start_delta, const Duration& duration, const StartLow& start_low,
+                     const DurationLow& duration_low, BatchColumns* out) {
   int64_t* starts = out->start_ns.data();
   int64_t* ends = out->end_ns.data();
   uint64_t invalid = 0;
@@ -132,7 +143,8 @@ void Times(const TimeColumns& in, const FrameHeader& header, BatchColumns* out) 
   const uint32_t shift = std::min<uint32_t>(in.shift, 63);
   uint64_t previous = static_cast<uint64_t>(header.base_ns());
   // The part for which all columns are there needs no checks.
-  size_t whole = std::min({n, static_cast<size_t>(in.start_delta.size()), static_cast<size_t>(in.duration.size())});
+  size_t whole = std::min(
+      {n, static_cast<size_t>(in.start_delta.size()), static_cast<size_t>(in.duration.size())});
   const auto* start_low = reinterpret_cast<const uint8_t*>(in.start_low.data());
   const auto* duration_low = reinterpret_cast<const uint8_t*>(in.duration_low.data());
   const auto* start_delta = reinterpret_cast<const uint64_t*>(in.start_delta.data());
@@ -149,8 +161,9 @@ void Times(const TimeColumns& in, const FrameHeader& header, BatchColumns* out) 
 }
 
 // Starts that count from the previous start: unfinished records, and records without a lane.
-void TimesFromStarts(const RepeatedField<int64_t>& start_delta, const RepeatedField<uint64_t>* duration,
-                     const FrameHeader& header, BatchColumns* out) {
+void TimesFromStarts(const RepeatedField<int64_t>& start_delta,
+                     const RepeatedField<uint64_t>* duration, const FrameHeader& header,
+                     BatchColumns* out) {
   static const RepeatedField<uint64_t> kNone;
   const Differences starts{start_delta};
   const Durations durations{duration == nullptr ? kNone : *duration};
@@ -175,7 +188,8 @@ void DecodeGpu(const Batch& batch, const FrameHeader& header, GpuColumns* out) {
   out->device = batch.device();
   out->context = batch.context();
   out->stream = batch.stream();
-  out->timing = batch.timing() <= 3 ? static_cast<RecordTiming>(batch.timing()) : RecordTiming::kInvalid;
+  out->timing =
+      batch.timing() <= 3 ? static_cast<RecordTiming>(batch.timing()) : RecordTiming::kInvalid;
   switch (out->timing) {
     case RecordTiming::kValid:
       Times(TimesOf(batch), header, out);
@@ -211,10 +225,11 @@ void Decode(const KernelBatch& batch, const FrameHeader& header, KernelColumns* 
 }
 
 void Decode(const CopyBatch& batch, const FrameHeader& header, CopyColumns* out) {
-  SetCount(batch.count(),
-           {Size(batch.start_delta()), Size(batch.duration()), Size(batch.shape()), Size(batch.bytes()),
-            Size(batch.correlation_delta()), Size(batch.start_low()), Size(batch.duration_low())},
-           out);
+  SetCount(
+      batch.count(),
+      {Size(batch.start_delta()), Size(batch.duration()), Size(batch.shape()), Size(batch.bytes()),
+       Size(batch.correlation_delta()), Size(batch.start_low()), Size(batch.duration_low())},
+      out);
   DecodeGpu(batch, header, out);
   Copy(batch.shape(), out->count, &out->shape);
   Copy(batch.bytes(), out->count, &out->bytes);
@@ -276,7 +291,8 @@ void Decode(const SyncBatch& batch, const FrameHeader& header, SyncColumns* out)
 }
 
 void Decode(const CudaEventBatch& batch, const FrameHeader& header, CudaEventColumns* out) {
-  SetCount(batch.count(), {Size(batch.context()), Size(batch.event()), Size(batch.correlation_delta())}, out);
+  SetCount(batch.count(),
+           {Size(batch.context()), Size(batch.event()), Size(batch.correlation_delta())}, out);
   Correlations(batch.correlation_delta(), out);
   Copy(batch.context(), out->count, &out->context);
   Copy(batch.stream_plus1(), out->count, &out->stream_plus1);

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Undoes the deltas of gpuprobe.proto: one batch and its FrameHeader become plain arrays. Offline side.
+// Undoes the deltas of gpuprobe.proto: one batch and its FrameHeader become plain arrays. Offline
+// side.
 //
-// Every array has exactly `count` elements, whatever the batch holds: columns that are missing or too
-// short are zero from there on, surplus elements are ignored. `count` never exceeds the longest column or
-// kMaxBatchRecords, so that a hostile batch costs no more than its own size. Nothing overflows in the C++
-// sense; times that wrap or end before they start become an instant and are counted.
+// Every array has exactly `count` elements, whatever the batch holds: columns that are missing or
+// too short are zero from there on, surplus elements are ignored. `count` never exceeds the longest
+// column or kMaxBatchRecords, so that a hostile batch costs no more than its own size. Nothing
+// overflows in the C++ sense; times that wrap or end before they start become an instant and are
+// counted.
 //
-// Times are on the trace clock. A result is overwritten by the next Decode into it and keeps its memory:
-// reuse one per batch type.
+// Times are on the trace clock. A result is overwritten by the next Decode into it and keeps its
+// memory: reuse one per batch type.
 #ifndef GPUPROBE_PROTO_COLUMNS_H_
 #define GPUPROBE_PROTO_COLUMNS_H_
 
@@ -17,12 +19,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "proto/format.h"
 #include "proto/gpuprobe.pb.h"
 
 namespace gpuprobe::proto {
-
-// The writer makes batches of at most 65,536 records by default.
-inline constexpr size_t kMaxBatchRecords = 1u << 20;
 
 enum class RecordTiming : uint32_t {  // KernelBatch.timing and its like
   kValid = 0,
@@ -35,10 +35,11 @@ struct BatchColumns {
   size_t count = 0;
   uint64_t clipped_records = 0;  // that the batch claims beyond its columns (or kMaxBatchRecords)
   uint64_t invalid_times = 0;    // records whose end was before their start, or overflowed
-  std::vector<int64_t> start_ns, end_ns;   // CudaEventColumns: empty
+  std::vector<int64_t> start_ns, end_ns;  // CudaEventColumns: empty
   std::vector<uint32_t> correlation;
 
-  // Bit i: optional column i holds only zeros, so that an absent one costs nothing again. Not for users.
+  // Bit i: optional column i holds only zeros, so that an absent one costs nothing again. Not for
+  // users.
   uint32_t zero_columns = 0;
 };
 
@@ -49,13 +50,13 @@ struct GpuColumns : BatchColumns {
 };
 
 struct KernelColumns : GpuColumns {
-  std::vector<uint32_t> shape;            // index in Dictionary.shapes of the same frame: check the range
+  std::vector<uint32_t> shape;  // index in Dictionary.shapes of the same frame: check the range
   std::vector<uint64_t> graph_node_id;
   std::vector<int64_t> queued_before_ns, submitted_before_ns;  // start - queued; 0: not known
 };
 
 struct CopyColumns : GpuColumns {
-  std::vector<uint32_t> shape;            // index in Dictionary.copy_shapes: check the range
+  std::vector<uint32_t> shape;  // index in Dictionary.copy_shapes: check the range
   std::vector<uint64_t> bytes, graph_node_id;
 };
 
@@ -68,7 +69,7 @@ struct GraphColumns : GpuColumns {};
 
 struct ApiColumns : BatchColumns {
   uint32_t thread = 0;
-  std::vector<uint32_t> symbol;           // index in Dictionary.api_symbols: check the range
+  std::vector<uint32_t> symbol;  // index in Dictionary.api_symbols: check the range
   std::vector<int32_t> result;
 };
 

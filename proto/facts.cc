@@ -39,10 +39,11 @@ T* Facts::FindOrReplace(Table<T>* table, uint32_t capacity, Same same) {
 }
 
 void Facts::AddDevice(const DeviceRecord& r, const char* name, size_t name_size) {
-  Device* device = FindOrReplace(&devices_, kMaxDevices,
-                                 [&](const DeviceRecord& known) { return known.device == r.device; });
+  Device* device = FindOrReplace(
+      &devices_, kMaxDevices, [&](const DeviceRecord& known) { return known.device == r.device; });
   device->record = r;
-  device->name_size = static_cast<uint32_t>(name_size < kMaxDeviceNameBytes ? name_size : kMaxDeviceNameBytes);
+  device->name_size =
+      static_cast<uint32_t>(name_size < kMaxDeviceNameBytes ? name_size : kMaxDeviceNameBytes);
   if (device->name_size != 0) std::memcpy(device->name, name, device->name_size);
   device->frame = frame_;
   news_ = true;

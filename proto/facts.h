@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// What is true for the whole file: devices, contexts, streams. CUPTI tells each once, but every frame must
-// be readable alone, so those that a frame uses are written into it again. A fact is also written in the
-// frame in which it arrives. When a table is full the oldest fact gives way: it stands in earlier frames.
+// What is true for the whole file: devices, contexts, streams. CUPTI tells each once, but every
+// frame must be readable alone, so those that a frame uses are written into it again. A fact is
+// also written in the frame in which it arrives. When a table is full the oldest fact gives way: it
+// stands in earlier frames.
 #ifndef GPUPROBE_PROTO_FACTS_H_
 #define GPUPROBE_PROTO_FACTS_H_
 
@@ -49,7 +50,7 @@ class Facts {
     DeviceRecord record;
     char name[kMaxDeviceNameBytes];
     uint32_t name_size;
-    uint32_t frame;    // last frame that uses it; 0: empty
+    uint32_t frame;  // last frame that uses it; 0: empty
   };
   struct Context {
     ContextRecord record;
@@ -62,8 +63,8 @@ class Facts {
   template <class T>
   struct Table {
     T* items;
-    uint32_t size;       // filled
-    uint32_t oldest;     // next to be replaced when full
+    uint32_t size;    // filled
+    uint32_t oldest;  // next to be replaced when full
   };
   template <class T, class Same>
   static T* FindOrReplace(Table<T>* table, uint32_t capacity, Same same);

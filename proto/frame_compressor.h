@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// One zstd frame per call, with content size and checksum, in fixed memory: the context lives in the
-// arena, so zstd never allocates.
+// One zstd frame per call, with content size and checksum, in fixed memory: the context lives in
+// the arena, so zstd never allocates.
 #ifndef GPUPROBE_PROTO_FRAME_COMPRESSOR_H_
 #define GPUPROBE_PROTO_FRAME_COMPRESSOR_H_
 

@@ -13,7 +13,8 @@ namespace {
 constexpr uint32_t kNames = 1, kShapes = 2, kApiSymbols = 3, kCopyShapes = 4;
 
 constexpr char kUnreadableName[] = "(name could not be read)";
-// A tag and a length in front of a name; the largest entry that is no name (17 fields of 2 + 5 bytes).
+// A tag and a length in front of a name; the largest entry that is no name (17 fields of 2 + 5
+// bytes).
 constexpr size_t kNameOverheadBytes = 8;
 constexpr size_t kMaxEntryBytes = 128;
 static_assert(FrameDictionary::kBytes >= kMaxNameBytes + kNameOverheadBytes + kMaxEntryBytes,
@@ -21,8 +22,8 @@ static_assert(FrameDictionary::kBytes >= kMaxNameBytes + kNameOverheadBytes + kM
 
 // The launch configuration lies in KernelRecord as one block that starts with the name pointer.
 static_assert(sizeof(KernelRecord::name) == 8);
-static_assert(offsetof(KernelRecord, registers_per_thread) + sizeof(KernelRecord::registers_per_thread) -
-                  offsetof(KernelRecord, name) ==
+static_assert(offsetof(KernelRecord, registers_per_thread) +
+                  sizeof(KernelRecord::registers_per_thread) - offsetof(KernelRecord, name) ==
               64);
 
 // memcmp would be a call; this is a dozen instructions.
@@ -98,14 +99,16 @@ bool FrameDictionary::InternName(const char* text, size_t size, uint32_t* id) {
   }
   if (name_count_ == kMaxNames || encoded_.room() < size + kNameOverheadBytes) return false;
   encoded_.Bytes(kNames, text, size);
-  names_[name_count_] = {hash, static_cast<uint32_t>(encoded_.size() - size), static_cast<uint32_t>(size)};
+  names_[name_count_] = {hash, static_cast<uint32_t>(encoded_.size() - size),
+                         static_cast<uint32_t>(size)};
   name_slots_[slot] = ++name_count_;
   *id = name_count_;
   return true;
 }
 
 bool FrameDictionary::Placeholder(uint32_t* id) {
-  if (placeholder_ == 0 && !InternName(kUnreadableName, sizeof(kUnreadableName) - 1, &placeholder_)) {
+  if (placeholder_ == 0 &&
+      !InternName(kUnreadableName, sizeof(kUnreadableName) - 1, &placeholder_)) {
     return false;
   }
   *id = placeholder_;
@@ -123,7 +126,8 @@ bool FrameDictionary::NameAt(const char* pointer, uint32_t* id) {
     return true;
   }
   int64_t size = -1;
-  if (hooks_.read_name != nullptr) size = hooks_.read_name(hooks_.user, pointer, scratch_, kMaxNameBytes);
+  if (hooks_.read_name != nullptr)
+    size = hooks_.read_name(hooks_.user, pointer, scratch_, kMaxNameBytes);
   if (size < 0) {
     if (!Placeholder(id)) return false;
   } else {
@@ -139,15 +143,16 @@ bool FrameDictionary::NameAt(const char* pointer, uint32_t* id) {
 
 bool FrameDictionary::Shape(const KernelRecord& r, ShapeRef* out) {
   uint64_t words[kShapeWords];
-  std::memcpy(words, reinterpret_cast<const char*>(&r) + offsetof(KernelRecord, name), sizeof(words));
+  std::memcpy(words, reinterpret_cast<const char*>(&r) + offsetof(KernelRecord, name),
+              sizeof(words));
   const uint64_t hash = Mix(Mix(words[0], words[1]) ^ Mix(words[2], words[3]),
                             Mix(words[4], words[5]) ^ Mix(words[6], words[7]));
   size_t slot = hash & (kShapeSlots - 1);
   ShapeEntry* entry = nullptr;
   for (; shape_slots_[slot] != 0; slot = (slot + 1) & (kShapeSlots - 1)) {
     ShapeEntry* candidate = &shapes_[shape_slots_[slot] - 1];
-    if (SameWords(candidate->words, words) &&
-        candidate->launch_type == r.launch_type && candidate->device_launched == r.device_launched) {
+    if (SameWords(candidate->words, words) && candidate->launch_type == r.launch_type &&
+        candidate->device_launched == r.device_launched) {
       entry = candidate;
       break;
     }
@@ -175,17 +180,28 @@ bool FrameDictionary::Shape(const KernelRecord& r, ShapeRef* out) {
   return true;
 }
 
-// Since an entry is only made together with an id, there is room for an entry if there is for an id.
+// Since an entry is only made together with an id, there is room for an entry if there is for an
+// id.
 bool FrameDictionary::AddShape(const KernelRecord& r, uint32_t name, uint16_t* id) {
   if (shape_count_ == kMaxShapes || encoded_.room() < kMaxEntryBytes) return false;
   const WireWriter::Mark mark = encoded_.Open(kShapes, 0);
   const uint32_t fields[] = {name,
-                             r.grid_x, r.grid_y, r.grid_z,
-                             r.block_x, r.block_y, r.block_z,
-                             r.cluster_x, r.cluster_y, r.cluster_z,
-                             r.static_shared_bytes, r.dynamic_shared_bytes, r.shared_executed_bytes,
-                             r.local_bytes_per_thread, r.registers_per_thread,
-                             r.launch_type, r.device_launched};
+                             r.grid_x,
+                             r.grid_y,
+                             r.grid_z,
+                             r.block_x,
+                             r.block_y,
+                             r.block_z,
+                             r.cluster_x,
+                             r.cluster_y,
+                             r.cluster_z,
+                             r.static_shared_bytes,
+                             r.dynamic_shared_bytes,
+                             r.shared_executed_bytes,
+                             r.local_bytes_per_thread,
+                             r.registers_per_thread,
+                             r.launch_type,
+                             r.device_launched};
   uint32_t number = 0;
   for (uint32_t value : fields) encoded_.Uint(++number, value);
   encoded_.Close(mark);
@@ -218,10 +234,10 @@ bool FrameDictionary::ApiSymbol(ApiDomain domain, uint32_t cbid, uint16_t* id) {
 }
 
 bool FrameDictionary::CopyShape(const CopyRecord& r, uint16_t* id) {
-  const uint64_t bits = static_cast<uint64_t>(r.copy_kind) | static_cast<uint64_t>(r.src_kind) << 8 |
-                        static_cast<uint64_t>(r.dst_kind) << 16 | static_cast<uint64_t>(r.flags) << 24 |
-                        static_cast<uint64_t>(r.peer) << 32 |
-                        static_cast<uint64_t>(r.device_launched) << 33;
+  const uint64_t bits =
+      static_cast<uint64_t>(r.copy_kind) | static_cast<uint64_t>(r.src_kind) << 8 |
+      static_cast<uint64_t>(r.dst_kind) << 16 | static_cast<uint64_t>(r.flags) << 24 |
+      static_cast<uint64_t>(r.peer) << 32 | static_cast<uint64_t>(r.device_launched) << 33;
   const uint32_t src_plus1 = r.peer ? r.src_device + 1 : 0;
   const uint32_t dst_plus1 = r.peer ? r.dst_device + 1 : 0;
   const FrameKey key = {bits, static_cast<uint64_t>(src_plus1) << 32 | dst_plus1};

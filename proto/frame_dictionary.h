@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// The dictionary of the frame being staged: gives names, launch shapes, API symbols and copy shapes their
-// frame-local ids (dense, in first-use order) and encodes each entry when it is first used.
+// The dictionary of the frame being staged: gives names, launch shapes, API symbols and copy shapes
+// their frame-local ids (dense, in first-use order) and encodes each entry when it is first used.
 //
-// Nothing is kept from frame to frame, since each frame must hold what it uses anyway: a process that
-// makes up kernels without end fills frames sooner, but never a table for good, and loses no name. When
-// something does not fit, the caller closes the frame and asks again; in an empty dictionary every single
-// entry fits.
+// Nothing is kept from frame to frame, since each frame must hold what it uses anyway: a process
+// that makes up kernels without end fills frames sooner, but never a table for good, and loses no
+// name. When something does not fit, the caller closes the frame and asks again; in an empty
+// dictionary every single entry fits.
 //
 // Thread: the drain thread.
 #ifndef GPUPROBE_PROTO_FRAME_DICTIONARY_H_
@@ -80,17 +80,17 @@ class FrameDictionary {
   WireWriter encoded_;
   uint32_t pointer_generation_ = 1;
 
-  NameEntry* names_ = nullptr;       // [kMaxNames]; id - 1
-  uint32_t* name_slots_ = nullptr;   // [kNameSlots]; id, 0: empty
+  NameEntry* names_ = nullptr;      // [kMaxNames]; id - 1
+  uint32_t* name_slots_ = nullptr;  // [kNameSlots]; id, 0: empty
   uint32_t name_count_ = 0;
-  uint32_t placeholder_ = 0;         // id of the placeholder name in this frame, 0: not used yet
-  FrameMap<kMaxNames> pointers_;     // name pointer -> id, within the frame and the buffer
-  char* scratch_ = nullptr;          // [kMaxNameBytes]
+  uint32_t placeholder_ = 0;      // id of the placeholder name in this frame, 0: not used yet
+  FrameMap<kMaxNames> pointers_;  // name pointer -> id, within the frame and the buffer
+  char* scratch_ = nullptr;       // [kMaxNameBytes]
 
   ShapeEntry* shapes_ = nullptr;     // [kMaxShapes]
   uint32_t* shape_slots_ = nullptr;  // [kShapeSlots]; index in shapes_ + 1, 0: empty
   uint32_t shape_entries_ = 0;
-  uint32_t shape_count_ = 0;         // ids given; more than entries if a pointer changed its name
+  uint32_t shape_count_ = 0;  // ids given; more than entries if a pointer changed its name
 
   FrameMap<kMaxApiSymbols> api_symbols_;
   FrameMap<kMaxCopyShapes> copy_shapes_;

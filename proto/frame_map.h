@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Open-addressing table from a 128-bit key to a small number, emptied in constant time: every slot carries
-// the generation in which it was filled. Fixed memory, never more than half full.
+// Open-addressing table from a 128-bit key to a small number, emptied in constant time: every slot
+// carries the generation in which it was filled. Fixed memory, never more than half full.
 #ifndef GPUPROBE_PROTO_FRAME_MAP_H_
 #define GPUPROBE_PROTO_FRAME_MAP_H_
 
@@ -13,10 +13,11 @@
 
 namespace gpuprobe::proto {
 
-// Folds the 128-bit product of two words that depend on all of the input: one multiplication mixes well
-// enough for tables at half load, and costs about a nanosecond.
+// Folds the 128-bit product of two words that depend on all of the input: one multiplication mixes
+// well enough for tables at half load, and costs about a nanosecond.
 inline uint64_t Mix(uint64_t a, uint64_t b) {
-  const __uint128_t product = static_cast<__uint128_t>(a ^ 0x9e3779b97f4a7c15u) * (b ^ 0xe7037ed1a0b428dbu);
+  const __uint128_t product =
+      static_cast<__uint128_t>(a ^ 0x9e3779b97f4a7c15u) * (b ^ 0xe7037ed1a0b428dbu);
   return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
 }
 
@@ -61,7 +62,9 @@ class FrameMap {
     uint32_t generation;
     uint32_t value;
   };
-  static size_t First(FrameKey key) { return static_cast<size_t>(Mix(key.a, key.b)) & (kSlots - 1); }
+  static size_t First(FrameKey key) {
+    return static_cast<size_t>(Mix(key.a, key.b)) & (kSlots - 1);
+  }
 
   Slot* slots_ = nullptr;
   size_t size_ = 0;

@@ -39,7 +39,8 @@ std::string_view FileWindow::At(uint64_t offset, size_t want) {
     size_ = at_hand;
     while (size_ < kWindowBytes) {
       const uint64_t at = begin_ + size_;
-      const size_t room = static_cast<size_t>(std::min<uint64_t>(kWindowBytes - size_, file_bytes_ - at));
+      const size_t room =
+          static_cast<size_t>(std::min<uint64_t>(kWindowBytes - size_, file_bytes_ - at));
       if (room == 0) break;
       const ssize_t got = pread(fd_, buffer_.get() + size_, room, static_cast<off_t>(at));
       if (got < 0 && errno == EINTR) continue;
@@ -61,8 +62,8 @@ FrameScanner::FrameScanner(FileWindow* file) : file_(file), context_(ZSTD_create
 
 FrameScanner::~FrameScanner() { ZSTD_freeDCtx(context_); }
 
-// Grows the output buffer, keeping its contents; not initialised, so a frame that claims to be large costs
-// address space alone.
+// Grows the output buffer, keeping its contents; not initialised, so a frame that claims to be
+// large costs address space alone.
 bool FrameScanner::Reserve(size_t bytes) {
   if (bytes <= output_bytes_) return true;
   if (bytes > kMaxFrameBytes) return false;
@@ -82,7 +83,8 @@ FrameScanner::Result FrameScanner::Decompress(uint64_t offset) {
   if (missing != 0) return {Status::kIncomplete, head.size(), {}, "ends in the frame header"};
   size_t expected = kFirstOutputBytes;
   if (header.frameContentSize != ZSTD_CONTENTSIZE_UNKNOWN) {
-    if (header.frameContentSize > kMaxFrameBytes) return {Status::kTooLarge, 4, {}, "frame too large"};
+    if (header.frameContentSize > kMaxFrameBytes)
+      return {Status::kTooLarge, 4, {}, "frame too large"};
     expected = static_cast<size_t>(header.frameContentSize);
   }
   Reserve(std::max(expected, size_t{1}));
@@ -96,7 +98,8 @@ FrameScanner::Result FrameScanner::Decompress(uint64_t offset) {
     const size_t result = ZSTD_decompressStream(context_, &out, &in);
     at += in.pos;
     const std::string_view data(output_.get(), out.pos);
-    if (ZSTD_isError(result)) return {Status::kCorrupt, at - offset, data, ZSTD_getErrorName(result)};
+    if (ZSTD_isError(result))
+      return {Status::kCorrupt, at - offset, data, ZSTD_getErrorName(result)};
     if (result == 0) return {Status::kGood, at - offset, data, ""};
     if (out.pos == out.size) {
       if (!Reserve(std::min(2 * output_bytes_, kMaxFrameBytes)) || out.pos == output_bytes_) {

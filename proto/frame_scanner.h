@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Finds and decompresses the zstd frames of a file through a window of fixed size; knows nothing of what
-// they hold. Offline side, one thread.
+// Finds and decompresses the zstd frames of a file through a window of fixed size; knows nothing of
+// what they hold. Offline side, one thread.
 #ifndef GPUPROBE_PROTO_FRAME_SCANNER_H_
 #define GPUPROBE_PROTO_FRAME_SCANNER_H_
 
@@ -48,13 +48,13 @@ class FrameScanner {
     kGood,
     kIncomplete,  // the file ends inside it
     kCorrupt,
-    kTooLarge,    // decompresses to more than kMaxFrameBytes, or claims to
+    kTooLarge,  // decompresses to more than kMaxFrameBytes, or claims to
   };
   struct Result {
     Status status;
-    uint64_t bytes;        // compressed: of the frame if good, else up to where it went wrong
-    std::string_view data; // decompressed, as far as it went; valid until the next Decompress
-    const char* error;     // why it is not good
+    uint64_t bytes;         // compressed: of the frame if good, else up to where it went wrong
+    std::string_view data;  // decompressed, as far as it went; valid until the next Decompress
+    const char* error;      // why it is not good
   };
 
   explicit FrameScanner(FileWindow* file);

@@ -6,6 +6,8 @@
 
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
+#include "google/protobuf/stubs/common.h"
+#include "google/protobuf/stubs/logging.h"
 #include "google/protobuf/unknown_field_set.h"
 #include "proto/format.h"
 
@@ -14,8 +16,8 @@ namespace {
 
 constexpr char kTracePacketTag = 1 << 3 | 2;
 constexpr char kFrameHeaderTag = kPacketFrameHeader << 3 | 2;
-// Packets whose repeated strings and messages cost far more memory than bytes: ProcessInfo's command line,
-// CaptureInfo's settings, the Dictionary.
+// Packets whose repeated strings and messages cost far more memory than bytes: ProcessInfo's
+// command line, CaptureInfo's settings, the Dictionary.
 constexpr uint32_t kListPackets[] = {kPacketDictionary, 16, 17};
 
 // Reads one varint; false at the end or if it is too long.
@@ -110,11 +112,14 @@ bool BeginsLikeFrame(std::string_view data) {
 }
 
 const char* ParseFrame(std::string_view data, Trace* trace) {
+  // Damage is reported by the reader, not line by line on stderr by libprotobuf.
+  const google::protobuf::LogSilencer silencer;
   if (!BeginsLikeFrame(data)) return "does not begin with a FrameHeader";
   const size_t messages = CountMessages(data);
   if (messages == SIZE_MAX) return "no valid protobuf";
   if (messages > kMaxFrameMessages) return "too many packets or dictionary entries";
-  if (!trace->ParseFromArray(data.data(), static_cast<int>(data.size()))) return "no valid protobuf";
+  if (!trace->ParseFromArray(data.data(), static_cast<int>(data.size())))
+    return "no valid protobuf";
   if (trace->packet_size() == 0 || !trace->packet(0).has_frame_header()) {
     return "does not begin with a FrameHeader";
   }

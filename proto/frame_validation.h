@@ -15,8 +15,8 @@ namespace gpuprobe::proto {
 // Whether `data` (a frame, or the beginning of one) starts with a FrameHeader packet.
 bool BeginsLikeFrame(std::string_view data);
 
-// nullptr, or why the frame is none. A frame with more than kMaxFrameMessages packets and dictionary
-// entries is refused before libprotobuf makes objects of them.
+// nullptr, or why the frame is none. A frame with more than kMaxFrameMessages packets and
+// dictionary entries is refused before libprotobuf makes objects of them.
 const char* ParseFrame(std::string_view data, Trace* trace);
 
 // Adds what this version does not know: packets, and fields at any depth.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Builds the session's own packets (ProcessInfo, CaptureInfo, Cost, ThreadInfo) into the frame that is
-// being closed; handed to WriterHooks::add_packets. Field numbers are those of gpuprobe.proto.
+// Builds the session's own packets (ProcessInfo, CaptureInfo, Cost, ThreadInfo) into the frame that
+// is being closed; handed to WriterHooks::add_packets. Field numbers are those of gpuprobe.proto.
 // Writes into fixed memory: what does not fit is left out and counted, never half written.
 #ifndef GPUPROBE_PROTO_PACKET_BUILDER_H_
 #define GPUPROBE_PROTO_PACKET_BUILDER_H_
@@ -25,9 +25,10 @@ class PacketBuilder {
   void EndPacket();
   void BeginMessage(uint32_t field);
   void EndMessage();
-  void AddUint(uint32_t field, uint64_t value);   // uint32, uint64, bool, enum; 0 is left out
-  void AddInt(uint32_t field, int64_t value);     // int32, int64 (not sint); 0 is left out
-  void AddString(uint32_t field, const char* text);  // up to NUL (nullptr: empty); invalid UTF-8 becomes '?'
+  void AddUint(uint32_t field, uint64_t value);  // uint32, uint64, bool, enum; 0 is left out
+  void AddInt(uint32_t field, int64_t value);    // int32, int64 (not sint); 0 is left out
+  void AddString(uint32_t field,
+                 const char* text);  // up to NUL (nullptr: empty); invalid UTF-8 becomes '?'
   void AddString(uint32_t field, const char* text, size_t size);
   void AddBytes(uint32_t field, const void* data, size_t size);
   bool overflowed() const { return packets_left_out_ != 0; }
@@ -47,7 +48,7 @@ class PacketBuilder {
 
   WireWriter out_;
   WireWriter::Mark open_[kMaxDepth] = {};
-  int depth_ = 0;            // also counts what is nested too deeply to be written
+  int depth_ = 0;  // also counts what is nested too deeply to be written
   bool too_deep_ = false;
   uint32_t packets_left_out_ = 0;
 };

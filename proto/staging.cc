@@ -51,9 +51,9 @@ int Staging::LaneOf(LaneClass lane_class, Timing timing, uint32_t device, uint32
       return last;
     }
   }
-  const FrameKey key = {static_cast<uint64_t>(device) << 32 | context,
-                        static_cast<uint64_t>(lane_class) << 40 | static_cast<uint64_t>(timing) << 32 |
-                            stream};
+  const FrameKey key = {
+      static_cast<uint64_t>(device) << 32 | context,
+      static_cast<uint64_t>(lane_class) << 40 | static_cast<uint64_t>(timing) << 32 | stream};
   if (const uint32_t* known = lane_index.Find(key)) return last = static_cast<int>(*known);
   if (lane_count == kMaxLanes) return -1;
   lanes[lane_count] = {lane_class, timing, device, context, stream, 0, 0};

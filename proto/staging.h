@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// The records of the frame being filled, in compact form and in the order of their arrival, with the lane
-// that each belongs to. A lane is what one batch holds: (class, device, context, stream, timing) of GPU
-// work, a host thread for API calls. Synchronisations, CUDA events and overheads have no lanes.
+// The records of the frame being filled, in compact form and in the order of their arrival, with
+// the lane that each belongs to. A lane is what one batch holds: (class, device, context, stream,
+// timing) of GPU work, a host thread for API calls. Synchronisations, CUDA events and overheads
+// have no lanes.
 //
 // Times are on the trace clock. Thread: the drain thread.
 #ifndef GPUPROBE_PROTO_STAGING_H_
@@ -25,20 +26,20 @@ struct Lane {
   LaneClass lane_class;
   Timing timing;
   uint32_t device, context;
-  uint32_t stream;      // LaneClass::kApi: the thread
-  uint32_t count;       // records in this frame
-  uint32_t next;        // while sorting: where the next record goes
+  uint32_t stream;  // LaneClass::kApi: the thread
+  uint32_t count;   // records in this frame
+  uint32_t next;    // while sorting: where the next record goes
 };
 
-// Staged records. What hardly any record has stands in arrays of its own (KernelGraph, KernelLatency,
-// results of API calls), read only where the record's flag says so.
+// Staged records. What hardly any record has stands in arrays of its own (KernelGraph,
+// KernelLatency, results of API calls), read only where the record's flag says so.
 inline constexpr uint16_t kHasGraph = 1, kHasLatency = 2;
 
 struct StagedKernel {
   int64_t start_ns, end_ns;
   uint32_t correlation;
   uint16_t shape;
-  uint16_t lane_and_flags;   // lane << 2 | kHasGraph | kHasLatency
+  uint16_t lane_and_flags;  // lane << 2 | kHasGraph | kHasLatency
   uint32_t lane() const { return lane_and_flags >> 2; }
 };
 struct KernelGraph {
@@ -52,7 +53,7 @@ struct StagedApi {
   int64_t start_ns, end_ns;
   uint32_t correlation;
   uint16_t symbol;
-  uint16_t lane_and_flags;   // lane << 2 | 1 if the result is not 0
+  uint16_t lane_and_flags;  // lane << 2 | 1 if the result is not 0
   uint32_t lane() const { return lane_and_flags >> 2; }
 };
 struct StagedCopy {
@@ -102,9 +103,10 @@ struct Staging {
   void Take(Arena* arena, uint32_t max_records);
   void Clear();
   // The lane's index, or -1 if there are too many lanes (close the frame and ask again).
-  int LaneOf(LaneClass lane_class, Timing timing, uint32_t device, uint32_t context, uint32_t stream);
-  // `order`: room for items.size indices. Fills it with the indices of `items` by lane, in arrival order
-  // within a lane; Lane::next becomes the end of its stretch. Counting sort.
+  int LaneOf(LaneClass lane_class, Timing timing, uint32_t device, uint32_t context,
+             uint32_t stream);
+  // `order`: room for items.size indices. Fills it with the indices of `items` by lane, in arrival
+  // order within a lane; Lane::next becomes the end of its stretch. Counting sort.
   template <class T>
   void Sort(LaneClass lane_class, const StagedArray<T>& items) const;
   void NoteTimes(int64_t start_ns, int64_t end_ns) {
@@ -117,10 +119,10 @@ struct Staging {
   }
 
   StagedArray<StagedKernel> kernels;
-  KernelGraph* kernel_graphs = nullptr;         // parallel to kernels
-  KernelLatency* kernel_latencies = nullptr;    // parallel to kernels
+  KernelGraph* kernel_graphs = nullptr;       // parallel to kernels
+  KernelLatency* kernel_latencies = nullptr;  // parallel to kernels
   StagedArray<StagedApi> api;
-  int32_t* api_results = nullptr;               // parallel to api
+  int32_t* api_results = nullptr;  // parallel to api
   StagedArray<StagedCopy> copies;
   StagedArray<StagedSet> sets;
   StagedArray<StagedGraph> graphs;
@@ -128,11 +130,11 @@ struct Staging {
   StagedArray<StagedCudaEvent> cuda_events;
   StagedArray<StagedOverhead> overheads;
 
-  Lane* lanes = nullptr;                        // [kMaxLanes]
+  Lane* lanes = nullptr;  // [kMaxLanes]
   uint32_t lane_count = 0;
   FrameMap<kMaxLanes> lane_index;
   int last_lane[kLaneClassCount] = {-1, -1, -1, -1, -1};
-  uint32_t* order = nullptr;                    // [max_records], one class at a time
+  uint32_t* order = nullptr;  // [max_records], one class at a time
 
   int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;  // of the times noted
 };

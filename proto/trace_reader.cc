@@ -27,9 +27,9 @@ constexpr size_t kSkippableHeaderBytes = 8;
 constexpr size_t kShownBytes = 16;  // of a file that is no trace, in the message
 // How far Open looks for a trace in a file that does not begin with one: more than any frame.
 constexpr uint64_t kMaxForeignPrefixBytes = 64u << 20;
-// While looking for the next good frame, candidates that turn out bad may cost this much, per byte covered
-// and once; then whole candidates are stepped over instead of searched. Honest damage stays far below;
-// files made of nested half-frames would otherwise take quadratic time.
+// While looking for the next good frame, candidates that turn out bad may cost this much, per byte
+// covered and once; then whole candidates are stepped over instead of searched. Honest damage stays
+// far below; files made of nested half-frames would otherwise take quadratic time.
 constexpr uint64_t kResyncWorkPerByte = 32;
 constexpr uint64_t kResyncWorkBytes = 64u << 20;
 constexpr size_t kMaxListedDamage = 10000;
@@ -50,8 +50,13 @@ std::string DescribeStart(std::string_view head) {
   static constexpr struct {
     std::string_view start;
     std::string_view name;
-  } kKnown[] = {{"\x89PNG", "a PNG image"}, {"\x1f\x8b", "gzip data"}, {"\x7f" "ELF", "an ELF object"},
-                {"SQLite format 3", "an SQLite database"}, {"{", "JSON or the like"},
+  } kKnown[] = {{"\x89PNG", "a PNG image"},
+                {"\x1f\x8b", "gzip data"},
+                {"\x7f"
+                 "ELF",
+                 "an ELF object"},
+                {"SQLite format 3", "an SQLite database"},
+                {"{", "JSON or the like"},
                 {"PK\x03\x04", "a zip archive"}};
   for (const auto& known : kKnown) {
     if (head.starts_with(known.start)) return std::string(known.name);
@@ -63,7 +68,10 @@ std::string DescribeStart(std::string_view head) {
 class TraceReaderImpl final : public TraceReader {
  public:
   TraceReaderImpl(std::string path, int fd, uint64_t file_bytes)
-      : path_(std::move(path)), file_(fd, file_bytes), scanner_(&file_), opened_bytes_(file_bytes) {}
+      : path_(std::move(path)),
+        file_(fd, file_bytes),
+        scanner_(&file_),
+        opened_bytes_(file_bytes) {}
 
   absl::Status Prime();
 
@@ -94,7 +102,8 @@ class TraceReaderImpl final : public TraceReader {
   Attempt TryFrame(uint64_t offset, Frame* frame);
   bool ReadFrame(Frame* frame);
   // Damaged bytes from `offset` on: finds the next good frame before `limit`, notes the damage.
-  bool Resynchronise(uint64_t offset, uint64_t limit, Damage::Kind kind, std::string detail, Frame* frame);
+  bool Resynchronise(uint64_t offset, uint64_t limit, Damage::Kind kind, std::string detail,
+                     Frame* frame);
   // Books a good frame. False: a duplicate.
   bool Account(const Frame& frame);
   void AccountHole(Source* source, uint64_t sequence, uint64_t offset, int64_t next_ns);
@@ -110,15 +119,16 @@ class TraceReaderImpl final : public TraceReader {
   uint64_t offset_ = 0;
   bool done_ = false;
   bool have_first_ = false;
-  Frame first_;                      // read by Prime
-  uint64_t attempt_bytes_ = 0;       // of the last TryFrame: compressed and decompressed
-  uint64_t attempt_consumed_ = 0;    //   compressed
-  bool attempt_is_trace_ = false;    //   what came out began like a trace, or it was damaged before that
+  Frame first_;                    // read by Prime
+  uint64_t attempt_bytes_ = 0;     // of the last TryFrame: compressed and decompressed
+  uint64_t attempt_consumed_ = 0;  //   compressed
+  bool attempt_is_trace_ =
+      false;  //   what came out began like a trace, or it was damaged before that
   std::string attempt_error_;
 
   std::vector<Damage> damage_;
-  size_t open_damage_ = 0;           // entries from here on wait for their end_ns
-  size_t bytes_damage_ = kNotListed; // damaged bytes met since the last good frame
+  size_t open_damage_ = 0;            // entries from here on wait for their end_ns
+  size_t bytes_damage_ = kNotListed;  // damaged bytes met since the last good frame
   int64_t last_good_ns_ = 0;
   std::map<uint64_t, Source> sources_;
   ReaderCounts counts_;
@@ -128,8 +138,9 @@ TraceReaderImpl::Attempt TraceReaderImpl::TryFrame(uint64_t offset, Frame* frame
   const FrameScanner::Result result = scanner_.Decompress(offset);
   attempt_bytes_ = result.bytes + result.data.size();
   attempt_consumed_ = result.bytes;
-  const bool nothing_came_out = result.data.empty() && (result.status == FrameScanner::Status::kIncomplete ||
-                                                        result.status == FrameScanner::Status::kCorrupt);
+  const bool nothing_came_out =
+      result.data.empty() && (result.status == FrameScanner::Status::kIncomplete ||
+                              result.status == FrameScanner::Status::kCorrupt);
   attempt_is_trace_ = nothing_came_out || BeginsLikeFrame(result.data);
   attempt_error_ = result.error;
   if (result.status == FrameScanner::Status::kIncomplete) return Attempt::kIncomplete;
@@ -150,9 +161,10 @@ bool TraceReaderImpl::ReadFrame(Frame* frame) {
     if (head.size() >= kMagicBytes && Little32(head) == kZstdMagic) {
       const Attempt attempt = TryFrame(offset_, frame);
       if (attempt == Attempt::kGood) return true;
-      return Resynchronise(offset_, sources_.empty() && !attempt_is_trace_ ? kMaxForeignPrefixBytes : UINT64_MAX,
-                           attempt == Attempt::kIncomplete ? Damage::Kind::kTornTail : Damage::Kind::kCorrupt,
-                           attempt_error_, frame);
+      return Resynchronise(
+          offset_, sources_.empty() && !attempt_is_trace_ ? kMaxForeignPrefixBytes : UINT64_MAX,
+          attempt == Attempt::kIncomplete ? Damage::Kind::kTornTail : Damage::Kind::kCorrupt,
+          attempt_error_, frame);
     }
     if (head.size() >= kSkippableHeaderBytes && IsSkippable(Little32(head))) {
       const uint64_t bytes = kSkippableHeaderBytes + uint64_t{Little32(head.substr(4))};
@@ -161,7 +173,8 @@ bool TraceReaderImpl::ReadFrame(Frame* frame) {
         offset_ += bytes;
         continue;
       }
-      return Resynchronise(offset_, UINT64_MAX, Damage::Kind::kTornTail, "ends inside a skippable frame", frame);
+      return Resynchronise(offset_, UINT64_MAX, Damage::Kind::kTornTail,
+                           "ends inside a skippable frame", frame);
     }
     const uint64_t first_non_zero = scanner_.SkipZeros(offset_);
     if (first_non_zero == file_.file_bytes()) {
@@ -170,7 +183,8 @@ bool TraceReaderImpl::ReadFrame(Frame* frame) {
     static constexpr std::string_view kMagicText = "\x28\xb5\x2f\xfd";
     const std::string_view start = file_.At(offset_, kShownBytes);
     if (start.size() < kMagicBytes && kMagicText.starts_with(start)) {
-      return Resynchronise(offset_, 0, Damage::Kind::kTornTail, "ends inside the magic number", frame);
+      return Resynchronise(offset_, 0, Damage::Kind::kTornTail, "ends inside the magic number",
+                           frame);
     }
     return Resynchronise(offset_, sources_.empty() ? kMaxForeignPrefixBytes : UINT64_MAX,
                          Damage::Kind::kForeignData, DescribeStart(start), frame);
@@ -178,8 +192,8 @@ bool TraceReaderImpl::ReadFrame(Frame* frame) {
   return false;
 }
 
-bool TraceReaderImpl::Resynchronise(uint64_t offset, uint64_t limit, Damage::Kind kind, std::string detail,
-                                    Frame* frame) {
+bool TraceReaderImpl::Resynchronise(uint64_t offset, uint64_t limit, Damage::Kind kind,
+                                    std::string detail, Frame* frame) {
   limit = std::min(limit, file_.file_bytes());
   uint64_t work = 0;
   bool found = false;
@@ -195,7 +209,8 @@ bool TraceReaderImpl::Resynchronise(uint64_t offset, uint64_t limit, Damage::Kin
     at = scanner_.FindMagic(at + (exhausted ? std::max<uint64_t>(attempt_consumed_, 1) : 1), limit);
   }
   const uint64_t end = found ? at : file_.file_bytes();
-  if (found && kind == Damage::Kind::kTornTail) kind = Damage::Kind::kCorrupt;  // torn, but not the tail
+  if (found && kind == Damage::Kind::kTornTail)
+    kind = Damage::Kind::kCorrupt;  // torn, but not the tail
   bytes_damage_ = AddDamage({kind, offset, end - offset, last_good_ns_, 0, 0, std::move(detail)});
   offset_ = end;
   return found;
@@ -214,13 +229,15 @@ void TraceReaderImpl::CloseTimeRanges(int64_t next_ns) {
   for (; open_damage_ < damage_.size(); ++open_damage_) damage_[open_damage_].end_ns = next_ns;
 }
 
-void TraceReaderImpl::AccountHole(Source* source, uint64_t sequence, uint64_t offset, int64_t next_ns) {
+void TraceReaderImpl::AccountHole(Source* source, uint64_t sequence, uint64_t offset,
+                                  int64_t next_ns) {
   const uint64_t frames = sequence - source->next_sequence;
   size_t index = bytes_damage_;
   if (index != kNotListed && damage_[index].frames == 0) {
     damage_[index].frames = frames;
   } else {
-    index = AddDamage({Damage::Kind::kMissing, offset, 0, source->last_ns, next_ns, frames, "hole in the sequence"});
+    index = AddDamage({Damage::Kind::kMissing, offset, 0, source->last_ns, next_ns, frames,
+                       "hole in the sequence"});
   }
   if (source->holes.size() < kMaxHoles) {
     source->holes[source->next_sequence] = {sequence, index};
@@ -278,14 +295,16 @@ void TraceReaderImpl::FinishDamage() {
   done_ = true;
   const bool torn = !damage_.empty() && damage_.back().kind == Damage::Kind::kTornTail;
   damage_.erase(std::remove_if(damage_.begin(), damage_.end(),
-                               [](const Damage& d) { return d.kind == Damage::Kind::kMissing && d.frames == 0; }),
+                               [](const Damage& d) {
+                                 return d.kind == Damage::Kind::kMissing && d.frames == 0;
+                               }),
                 damage_.end());
   if (file_.read_error() != 0) {
-    AddDamage({Damage::Kind::kCorrupt, file_.file_bytes(), opened_bytes_ - file_.file_bytes(), last_good_ns_, 0, 0,
-               absl::StrCat("cannot be read: errno ", file_.read_error())});
+    AddDamage({Damage::Kind::kCorrupt, file_.file_bytes(), opened_bytes_ - file_.file_bytes(),
+               last_good_ns_, 0, 0, absl::StrCat("cannot be read: errno ", file_.read_error())});
   } else if (file_.file_bytes() < opened_bytes_) {
-    AddDamage({Damage::Kind::kTornTail, file_.file_bytes(), opened_bytes_ - file_.file_bytes(), last_good_ns_, 0, 0,
-               "the file became shorter while it was read"});
+    AddDamage({Damage::Kind::kTornTail, file_.file_bytes(), opened_bytes_ - file_.file_bytes(),
+               last_good_ns_, 0, 0, "the file became shorter while it was read"});
   }
   for (const auto& [file_id, source] : sources_) {
     if (source.ended || (torn && sources_.size() == 1)) continue;
@@ -312,7 +331,8 @@ bool TraceReaderImpl::Next(Frame* frame) {
 
 bool TraceReaderImpl::ended() const {
   if (sources_.empty()) return false;
-  return std::all_of(sources_.begin(), sources_.end(), [](const auto& s) { return s.second.ended; });
+  return std::all_of(sources_.begin(), sources_.end(),
+                     [](const auto& s) { return s.second.ended; });
 }
 
 // Reads up to the first good frame, to tell a trace from another file.
@@ -321,20 +341,22 @@ absl::Status TraceReaderImpl::Prime() {
   if (have_first_ || opened_bytes_ == 0) return absl::OkStatus();
   // No good frame. Damage at the very beginning tells what the file is.
   if (damage_.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(path_, ": no gpuprobe trace: holds no data frame"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path_, ": no gpuprobe trace: holds no data frame"));
   }
   const Damage& start = damage_.front();
   const std::string_view head = file_.At(start.offset, kShownBytes);
   if (start.kind == Damage::Kind::kForeignData) {
-    return absl::InvalidArgumentError(absl::StrCat(path_, ": no gpuprobe trace: at offset ", start.offset,
-                                                   " stands ", DescribeStart(head)));
+    return absl::InvalidArgumentError(absl::StrCat(path_, ": no gpuprobe trace: at offset ",
+                                                   start.offset, " stands ", DescribeStart(head)));
   }
   if (head.size() >= kMagicBytes && Little32(head) == kZstdMagic) {
     Frame ignored;
     TryFrame(start.offset, &ignored);
     if (!attempt_is_trace_) {
-      return absl::InvalidArgumentError(absl::StrCat(path_, ": no gpuprobe trace: at offset ", start.offset,
-                                                     " stands zstd data that does not begin with a FrameHeader"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(path_, ": no gpuprobe trace: at offset ", start.offset,
+                       " stands zstd data that does not begin with a FrameHeader"));
     }
   }
   return absl::OkStatus();
@@ -349,7 +371,8 @@ const char* FileTypeName(mode_t mode) {
 }
 
 absl::Status NotRegular(const std::string& path, mode_t mode) {
-  return absl::InvalidArgumentError(absl::StrCat(path, ": no gpuprobe trace: is ", FileTypeName(mode)));
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": no gpuprobe trace: is ", FileTypeName(mode)));
 }
 
 }  // namespace

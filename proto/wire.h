@@ -3,11 +3,12 @@
 //
 // Protobuf wire format into fixed memory, for the injected side: varints, tags, nested messages.
 //
-// Why not protozero, whose writer does the same: (1) its submessage writer reserves five bytes through the
-// buffer and later writes *before* its position, so a buffer that refuses to grow without throwing gets
-// earlier bytes overwritten; (2) its destructors have a catch-all, which clang at -O2 and g++ at -O0 turn
-// into references to __gxx_personality_v0, __cxa_begin_catch and std::terminate, symbols of the libstdc++
-// that this library does without; (3) its asserts abort the host in a build without NDEBUG.
+// Why not protozero, whose writer does the same: (1) its submessage writer reserves five bytes
+// through the buffer and later writes *before* its position, so a buffer that refuses to grow
+// without throwing gets earlier bytes overwritten; (2) its destructors have a catch-all, which
+// clang at -O2 and g++ at -O0 turn into references to __gxx_personality_v0, __cxa_begin_catch and
+// std::terminate, symbols of the libstdc++ that this library does without; (3) its asserts abort
+// the host in a build without NDEBUG.
 #ifndef GPUPROBE_PROTO_WIRE_H_
 #define GPUPROBE_PROTO_WIRE_H_
 
@@ -20,7 +21,12 @@ namespace gpuprobe::proto {
 
 inline constexpr size_t kMaxVarintBytes = 10;
 
-enum WireType : uint32_t { kWireVarint = 0, kWireFixed64 = 1, kWireLengthDelimited = 2, kWireFixed32 = 5 };
+enum WireType : uint32_t {
+  kWireVarint = 0,
+  kWireFixed64 = 1,
+  kWireLengthDelimited = 2,
+  kWireFixed32 = 5
+};
 
 constexpr uint64_t ZigZag(int64_t value) {
   return (static_cast<uint64_t>(value) << 1) ^ static_cast<uint64_t>(value >> 63);
@@ -30,9 +36,9 @@ constexpr size_t VarintBytes(uint64_t value) {
   return (static_cast<size_t>(std::bit_width(value | 1)) + 6) / 7;
 }
 
-// Writes a varint; `out` must have room for kMaxVarintBytes whatever the value is. Values of two to four
-// bytes are written without a branch on their length: in columns of times that length is random, and a
-// byte loop mispredicts about every other value.
+// Writes a varint; `out` must have room for kMaxVarintBytes whatever the value is. Values of two to
+// four bytes are written without a branch on their length: in columns of times that length is
+// random, and a byte loop mispredicts about every other value.
 inline uint8_t* PutVarint(uint8_t* out, uint64_t value) {
   if (value < 0x80) {
     *out = static_cast<uint8_t>(value);
@@ -41,7 +47,8 @@ inline uint8_t* PutVarint(uint8_t* out, uint64_t value) {
   if (value < (1u << 28)) {
     const uint32_t v = static_cast<uint32_t>(value);
     const uint32_t length = static_cast<uint32_t>(VarintBytes(v));
-    uint32_t spread = (v & 0x7f) | ((v & 0x3f80) << 1) | ((v & 0x1fc000) << 2) | ((v & 0xfe00000) << 3);
+    uint32_t spread =
+        (v & 0x7f) | ((v & 0x3f80) << 1) | ((v & 0x1fc000) << 2) | ((v & 0xfe00000) << 3);
     spread |= 0x00808080u & ((1u << (8 * (length - 1))) - 1);  // length 2..4: more bytes follow
     std::memcpy(out, &spread, 4);
     return out + length;
@@ -54,8 +61,8 @@ inline uint8_t* PutVarint(uint8_t* out, uint64_t value) {
   return out + 1;
 }
 
-// Appends to memory of the caller. What does not fit is not written and sets overflowed(); the bytes
-// before it stay intact, so the caller can cut back to a size that it remembers.
+// Appends to memory of the caller. What does not fit is not written and sets overflowed(); the
+// bytes before it stay intact, so the caller can cut back to a size that it remembers.
 class WireWriter {
  public:
   constexpr WireWriter() = default;
@@ -63,8 +70,8 @@ class WireWriter {
 
   // Open length-delimited field: where it begins and how many bytes its length was given.
   struct Mark {
-    size_t start;       // of the tag
-    size_t body;        // first byte after the length
+    size_t start;  // of the tag
+    size_t body;   // first byte after the length
     size_t length_bytes;
   };
 

@@ -32,7 +32,7 @@
 
 namespace gpuprobe {
 
-inline constexpr size_t kLossCauseCount = static_cast<size_t>(LossCause::kForeignBuffer) + 1;
+inline constexpr size_t kLossCauseCount = static_cast<size_t>(LossCause::kUntimed) + 1;
 
 struct Loss {
   LossCause cause;

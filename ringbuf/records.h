@@ -148,6 +148,7 @@ enum class LossCause : uint8_t {
   kSizeCap = 8,             // the trace reached its size limit
   kNameTableFull = 9,       // records kept, names replaced; count = records
   kDiscarded = 10,          // scratch buffer handed out below CUPTI API 27, contents discarded; bytes
+  kUntimed = 12,            // calls, waits, overheads whose times are unusable; count = records
   kForeignBuffer = 11,      // buffers lost to another CUPTI client
 };
 

@@ -39,7 +39,9 @@ class Filter {
     return !options_.pid.has_value() ||
            timeline_.processes[static_cast<size_t>(process)].pid == *options_.pid;
   }
-  bool WantsDevice(int32_t device) const { return !options_.device.has_value() || *options_.device == device; }
+  bool WantsDevice(int32_t device) const {
+    return !options_.device.has_value() || *options_.device == device;
+  }
   bool Wants(const GpuOp& op) const {
     if (!WantsDevice(op.device) || !WantsProcess(op.process)) return false;
     const std::optional<Window>& window = windows_[static_cast<size_t>(op.device)];
@@ -47,7 +49,9 @@ class Filter {
     return window.has_value() && op.start_ns >= window->start_ns &&
            (op.start_ns < window->end_ns || op.end_ns == window->end_ns);
   }
-  bool Wants(const UntimedOp& op) const { return WantsDevice(op.device) && WantsProcess(op.process); }
+  bool Wants(const UntimedOp& op) const {
+    return WantsDevice(op.device) && WantsProcess(op.process);
+  }
   bool Wants(const HostCall& call) const {
     if (!WantsProcess(call.process)) return false;
     if (options_.from_ns.has_value() && call.start_ns < *options_.from_ns) return false;
@@ -100,8 +104,10 @@ DurationStats ComputeStats(std::vector<int64_t>* durations) {
   const double mean = static_cast<double>(stats.total_ns) / static_cast<double>(stats.count);
   stats.avg_ns = std::llround(mean);
   double squares = 0;
-  for (int64_t d : *durations) squares += (static_cast<double>(d) - mean) * (static_cast<double>(d) - mean);
-  if (stats.count > 1) stats.stddev_ns = std::llround(std::sqrt(squares / static_cast<double>(stats.count - 1)));
+  for (int64_t d : *durations)
+    squares += (static_cast<double>(d) - mean) * (static_cast<double>(d) - mean);
+  if (stats.count > 1)
+    stats.stddev_ns = std::llround(std::sqrt(squares / static_cast<double>(stats.count - 1)));
 
   const auto middle = durations->begin() + static_cast<ptrdiff_t>(stats.count / 2);
   std::nth_element(durations->begin(), middle, durations->end());
@@ -113,7 +119,8 @@ DurationStats ComputeStats(std::vector<int64_t>* durations) {
   return stats;
 }
 
-ActivityTable KernelTable(const Timeline& timeline, const Analysis& analysis, const Options& options) {
+ActivityTable KernelTable(const Timeline& timeline, const Analysis& analysis,
+                          const Options& options) {
   const Filter filter(timeline, analysis, options);
   // One group per name; graphs by process and id, which only has a meaning inside its process.
   std::vector<Group> kernels(timeline.names.size() + 1);
@@ -137,7 +144,8 @@ ActivityTable KernelTable(const Timeline& timeline, const Analysis& analysis, co
     ActivityRow row;
     row.name = absl::StrCat("CUDA graph ", key.second);
     if (timeline.processes.size() > 1) {
-      absl::StrAppend(&row.name, " of process ", timeline.processes[static_cast<size_t>(key.first)].pid);
+      absl::StrAppend(&row.name, " of process ",
+                      timeline.processes[static_cast<size_t>(key.first)].pid);
     }
     AddRow(std::move(row), &group, &table);
   }
@@ -149,16 +157,18 @@ ActivityTable KernelTable(const Timeline& timeline, const Analysis& analysis, co
   return table;
 }
 
-ActivityTable CopyTable(const Timeline& timeline, const Analysis& analysis, const Options& options) {
+ActivityTable CopyTable(const Timeline& timeline, const Analysis& analysis,
+                        const Options& options) {
   const Filter filter(timeline, analysis, options);
   std::map<std::string, Group> groups;
   std::vector<Group*> by_shape(timeline.copy_shapes.size() + 1, nullptr);
   Group* sets = nullptr;
+  KernelNames names(timeline.names);
   for (const GpuOp& op : timeline.ops) {
     if (op.kind != OpKind::kCopy && op.kind != OpKind::kSet) continue;
     if (!filter.Wants(op)) continue;
     Group*& group = op.kind == OpKind::kSet ? sets : by_shape[static_cast<size_t>(op.shape + 1)];
-    if (group == nullptr) group = &groups[OpLabel(timeline, op, kReportWidth)];
+    if (group == nullptr) group = &groups[OpLabel(timeline, op, kReportWidth, &names)];
     group->durations.push_back(op.end_ns - op.start_ns);
     group->bytes += op.bytes;
   }
@@ -170,9 +180,8 @@ ActivityTable CopyTable(const Timeline& timeline, const Analysis& analysis, cons
   }
   SortRows(&table);
   table.wall_ns = filter.wall_ns();
-  table.untimed = CountUntimed(timeline, filter, [](OpKind kind) {
-    return kind == OpKind::kCopy || kind == OpKind::kSet;
-  });
+  table.untimed = CountUntimed(
+      timeline, filter, [](OpKind kind) { return kind == OpKind::kCopy || kind == OpKind::kSet; });
   return table;
 }
 

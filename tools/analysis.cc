@@ -6,6 +6,7 @@
 #include "tools/device_activity.h"
 #include "tools/host_view.h"
 #include "tools/places.h"
+#include "tools/steady_part.h"
 #include "tools/stream_order.h"
 #include "tools/unseen.h"
 #include "tools/verdict.h"
@@ -87,26 +88,52 @@ std::string CheckSums(const DeviceReport& report) {
   return "";
 }
 
-Analysis Analyse(const Timeline& timeline, const Options& options) {
+namespace {
+
+// What does not depend on the window.
+struct Views {
+  explicit Views(const Timeline& timeline)
+      : host(timeline), order(timeline), stream_waits(timeline, host, order) {}
+  HostView host;
+  StreamOrder order;
+  StreamWaits stream_waits;
+};
+
+Analysis AnalyseWindow(const Timeline& timeline, const Options& options, const Views& views) {
   Analysis analysis;
   const Scope scope(timeline, options);
   const std::vector<DeviceActivity> activities = CollectActivity(timeline, options, scope);
-  const HostView host(timeline);
-  const StreamOrder order(timeline);
-  const StreamWaits stream_waits(timeline, host, order);
   Places places(timeline);
   for (const DeviceActivity& activity : activities) {
     DeviceReport& report =
         analysis.devices.emplace_back(MeasureDevice(timeline, options, scope, activity));
-    const Lane unseen = UnseenTimes(timeline, scope, activity, order, places);
-    AttributeGaps({timeline, host, stream_waits, activity, unseen}, places, &report);
+    const Lane unseen = UnseenTimes(timeline, scope, activity, views.order, places);
+    AttributeGaps({timeline, views.host, views.stream_waits, activity, unseen}, places, &report);
     if (analysis.internal_error.empty()) analysis.internal_error = CheckSums(report);
   }
   analysis.waits =
-      MeasureWaits(timeline, options, scope, host, activities, analysis.devices, places);
+      MeasureWaits(timeline, options, scope, views.host, activities, analysis.devices, places);
   analysis.blind_ns = BlindNs(timeline, activities, analysis.devices);
-  analysis.verdict = Judge(timeline, analysis);
   analysis.places = places.TakeTexts();
+  return analysis;
+}
+
+}  // namespace
+
+Analysis Analyse(const Timeline& timeline, const Options& options) {
+  const Views views(timeline);
+  Analysis analysis = AnalyseWindow(timeline, options, views);
+  const std::optional<Window> steady = SteadyPart(timeline, options, analysis);
+  if (!steady) {
+    analysis.verdict = Judge(timeline, analysis);
+    return analysis;
+  }
+  Options narrowed = options;
+  narrowed.from_ns = steady->start_ns;
+  narrowed.to_ns = steady->end_ns;
+  analysis.verdict = Judge(timeline, AnalyseWindow(timeline, narrowed, views));
+  analysis.verdict.steady = steady;
+  analysis.verdict.left_out = LeftOutText(analysis, *steady);
   return analysis;
 }
 

@@ -9,6 +9,7 @@ gpuprobe_offline_library(gpuprobe_analysis
   ${CMAKE_CURRENT_LIST_DIR}/interval_set.cc
   ${CMAKE_CURRENT_LIST_DIR}/kernel_class.cc
   ${CMAKE_CURRENT_LIST_DIR}/places.cc
+  ${CMAKE_CURRENT_LIST_DIR}/steady_part.cc
   ${CMAKE_CURRENT_LIST_DIR}/stream_order.cc
   ${CMAKE_CURRENT_LIST_DIR}/unseen.cc
   ${CMAKE_CURRENT_LIST_DIR}/verdict.cc

@@ -114,6 +114,8 @@ struct Verdict {
   std::string action;           // what to do; empty: nothing to advise
   double upper_bound_speedup = 1.0;  // span / (span - time of that cause); gpu_bound: of all idle time
   std::string runner_up;        // second finding, one line; empty: none
+  std::optional<Window> steady; // the part that the verdict speaks of; none: the whole window
+  std::string left_out;         // what is outside of it, one line; empty with the whole window
 };
 
 struct Analysis {

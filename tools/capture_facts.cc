@@ -17,7 +17,9 @@ int64_t Difference(int64_t a, int64_t b) {
 
 // The one that is farther from 0.
 int64_t Farther(int64_t a, int64_t b) {
-  const auto magnitude = [](int64_t v) { return v < 0 ? -static_cast<uint64_t>(v) : static_cast<uint64_t>(v); };
+  const auto magnitude = [](int64_t v) {
+    return v < 0 ? -static_cast<uint64_t>(v) : static_cast<uint64_t>(v);
+  };
   return magnitude(b) > magnitude(a) ? b : a;
 }
 
@@ -86,7 +88,8 @@ void ClockReader::Add(const ClockPair& pair) {
   facts_.uncertainty_ns = std::max(facts_.uncertainty_ns, pair.uncertainty_ns());
   facts_.monotonic_wobble_ns =
       Farther(facts_.monotonic_wobble_ns, Difference(constant, facts_.trace_minus_monotonic_ns));
-  facts_.realtime_step_ns = Farther(facts_.realtime_step_ns, Difference(realtime, last_realtime_ns_));
+  facts_.realtime_step_ns =
+      Farther(facts_.realtime_step_ns, Difference(realtime, last_realtime_ns_));
   facts_.realtime_drift_ns = Difference(realtime, first_realtime_ns_);
   last_realtime_ns_ = realtime;
   if (pair.cupti_ns() != 0) {

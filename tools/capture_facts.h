@@ -10,7 +10,8 @@
 
 namespace gpuprobe::tools {
 
-// Also sets Process::has_... from the kinds that CUPTI accepted. Later packets replace earlier ones.
+// Also sets Process::has_... from the kinds that CUPTI accepted. Later packets replace earlier
+// ones.
 void ReadCaptureInfo(const CaptureInfo& info, Process* process, ProcessCapture* capture);
 void ReadCost(const Cost& cost, CostFacts* facts);
 
@@ -22,8 +23,8 @@ class ClockReader {
 
  private:
   ClockFacts facts_;
-  int64_t first_realtime_ns_ = 0, last_realtime_ns_ = 0;   // realtime - trace
-  int64_t first_cupti_ns_ = 0;                             // cupti - realtime
+  int64_t first_realtime_ns_ = 0, last_realtime_ns_ = 0;  // realtime - trace
+  int64_t first_cupti_ns_ = 0;                            // cupti - realtime
 };
 
 }  // namespace gpuprobe::tools

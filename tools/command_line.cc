@@ -29,7 +29,8 @@ constexpr Subcommand kSubcommands[] = {
     {ReportKind::kDump, "every record, one a line, in file order"},
 };
 
-absl::Status Invalid(const std::string& option, const std::string& value, const std::string& wanted) {
+absl::Status Invalid(const std::string& option, const std::string& value,
+                     const std::string& wanted) {
   return absl::InvalidArgumentError(absl::StrCat("--", option, " '", value, "': ", wanted));
 }
 
@@ -57,7 +58,8 @@ absl::Status SetNumber(const std::string& option, const std::string& value, std:
   return absl::OkStatus();
 }
 
-absl::Status SetTime(const std::string& option, const std::string& value, std::optional<TimePoint>* out) {
+absl::Status SetTime(const std::string& option, const std::string& value,
+                     std::optional<TimePoint>* out) {
   if (absl::StartsWith(value, "@")) {
     int64_t ns = 0;
     if (!absl::SimpleAtoi(value.substr(1), &ns)) {
@@ -67,14 +69,16 @@ absl::Status SetTime(const std::string& option, const std::string& value, std::o
     return absl::OkStatus();
   }
   const absl::StatusOr<int64_t> ns = ParseDuration(value);
-  if (!ns.ok()) return absl::InvalidArgumentError(absl::StrCat("--", option, ": ", ns.status().message()));
+  if (!ns.ok())
+    return absl::InvalidArgumentError(absl::StrCat("--", option, ": ", ns.status().message()));
   *out = TimePoint{*ns, false};
   return absl::OkStatus();
 }
 
 absl::Status SetMinGap(const std::string& value, CommandLine* out) {
   const absl::StatusOr<int64_t> ns = ParseDuration(value);
-  if (!ns.ok()) return absl::InvalidArgumentError(absl::StrCat("--min-gap: ", ns.status().message()));
+  if (!ns.ok())
+    return absl::InvalidArgumentError(absl::StrCat("--min-gap: ", ns.status().message()));
   out->min_gap_ns = *ns;
   return absl::OkStatus();
 }
@@ -93,7 +97,8 @@ absl::Status SetOption(const std::string& option, const std::string& value, Comm
 }
 
 bool KnownOption(const std::string& option) {
-  for (const char* known : {"format", "device", "process", "from", "to", "min-gap", "top", "output"}) {
+  for (const char* known :
+       {"format", "device", "process", "from", "to", "min-gap", "top", "output"}) {
     if (option == known) return true;
   }
   return false;
@@ -127,13 +132,16 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arg
       }
       const size_t equals = argument.find('=');
       const std::string name = argument.substr(2, equals == argument.npos ? equals : equals - 2);
-      if (!KnownOption(name)) return absl::InvalidArgumentError(absl::StrCat("unknown option --", name));
+      if (!KnownOption(name))
+        return absl::InvalidArgumentError(absl::StrCat("unknown option --", name));
       if (equals == argument.npos && i + 1 == arguments.size()) {
         return absl::InvalidArgumentError(absl::StrCat("--", name, " needs a value"));
       }
-      const std::string value = equals == argument.npos ? arguments[++i] : argument.substr(equals + 1);
+      const std::string value =
+          equals == argument.npos ? arguments[++i] : argument.substr(equals + 1);
       if (absl::Status status = SetOption(name, value, &out); !status.ok()) return status;
-    } else if (!options_over && !subcommand_over && out.paths.empty() && SetSubcommand(argument, &out)) {
+    } else if (!options_over && !subcommand_over && out.paths.empty() &&
+               SetSubcommand(argument, &out)) {
       subcommand_over = true;
     } else {
       out.paths.emplace_back(argument);
@@ -149,28 +157,32 @@ std::string HelpText() {
   std::string out =
       "usage: probe-report [subcommand] [options] PATH...\n"
       "\n"
-      "PATH: trace files (*.gpuprobe) or folders; a folder stands for the traces in it and one level below,\n"
+      "PATH: trace files (*.gpuprobe) or folders; a folder stands for the traces in it and one "
+      "level below,\n"
       "and is one run.\n"
       "\n"
       "subcommands\n";
   for (const Subcommand& subcommand : kSubcommands) {
     absl::StrAppendFormat(&out, "  %-9s %s\n", ReportName(subcommand.kind), subcommand.help);
   }
-  absl::StrAppend(&out,
-                  "\n"
-                  "options\n"
-                  "  --format text|json|csv   default: text\n"
-                  "  --device N               this GPU alone, by the number that the summary shows\n"
-                  "  --process PID            this process alone\n"
-                  "  --from TIME, --to TIME   part of the run: 1.5s or 200ms after the first GPU operation,\n"
-                  "                           or @NS on the trace clock\n"
-                  "  --min-gap DURATION       list gaps of at least this (default 10us); totals hold all\n"
-                  "  --top N                  rows to list; 0: all (json and csv: all by default)\n"
-                  "  --output FILE            default: standard output\n"
-                  "  --help, --version\n"
-                  "\n"
-                  "exit code: 0 complete; 1 unusable input or wrong usage; 3 partial: damaged, lost or unclosed\n"
-                  "input, the report is printed and says what is missing\n");
+  absl::StrAppend(
+      &out,
+      "\n"
+      "options\n"
+      "  --format text|json|csv   default: text\n"
+      "  --device N               this GPU alone, by the number that the summary shows\n"
+      "  --process PID            this process alone\n"
+      "  --from TIME, --to TIME   part of the run: 1.5s or 200ms after the first GPU operation,\n"
+      "                           or @NS on the trace clock\n"
+      "  --min-gap DURATION       list gaps of at least this (default 10us); totals hold all\n"
+      "  --top N                  rows to list; 0: all (json and csv: all by default)\n"
+      "  --output FILE            default: standard output\n"
+      "  --help, --version\n"
+      "\n"
+      "exit code: 0 complete; 1 unusable input or wrong usage; 3 partial: damaged, lost or "
+      "unclosed\n"
+      "input, the report is printed and says what is missing. A trace without a record is "
+      "complete.\n");
   return out;
 }
 

@@ -2,8 +2,9 @@
 // Copyright the gpuprobe authors.
 //
 // probe-report [subcommand] [options] PATH...
-// A parser of its own: absl::flags knows no subcommands, and its built-in flags would become part of this
-// tool's interface. Options may stand anywhere, as "--name value" or "--name=value"; "--" ends them.
+// A parser of its own: absl::flags knows no subcommands, and its built-in flags would become part
+// of this tool's interface. Options may stand anywhere, as "--name value" or "--name=value"; "--"
+// ends them.
 #ifndef GPUPROBE_TOOLS_COMMAND_LINE_H_
 #define GPUPROBE_TOOLS_COMMAND_LINE_H_
 
@@ -17,8 +18,8 @@
 
 namespace gpuprobe::tools {
 
-// A point in time as the user gives it: "1.5s" after the window's start, or "@1764499530000000000" on the
-// trace clock.
+// A point in time as the user gives it: "1.5s" after the window's start, or "@1764499530000000000"
+// on the trace clock.
 struct TimePoint {
   int64_t ns;
   bool absolute;
@@ -37,8 +38,8 @@ struct CommandLine {
   std::vector<std::string> paths;
 };
 
-// InvalidArgument, with a message for the user, for anything that is not understood. `arguments` without
-// the program's name. No PATH is an error unless help or version is asked for.
+// InvalidArgument, with a message for the user, for anything that is not understood. `arguments`
+// without the program's name. No PATH is an error unless help or version is asked for.
 absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments);
 
 std::string HelpText();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Correlation id -> index of a call, for the calls of one process. CUPTI numbers calls upwards without
-// holes, so a plain array does; ids that are spread out (a damaged or hostile file) go into a hash map.
+// Correlation id -> index of a call, for the calls of one process. CUPTI numbers calls upwards
+// without holes, so a plain array does; ids that are spread out (a damaged or hostile file) go into
+// a hash map.
 #ifndef GPUPROBE_TOOLS_CORRELATION_INDEX_H_
 #define GPUPROBE_TOOLS_CORRELATION_INDEX_H_
 

@@ -12,10 +12,14 @@ namespace {
 
 const char* TimingKey(proto::RecordTiming timing) {
   switch (timing) {
-    case proto::RecordTiming::kValid: return "valid";
-    case proto::RecordTiming::kMissing: return "missing";
-    case proto::RecordTiming::kUnfinished: return "unfinished";
-    case proto::RecordTiming::kInvalid: return "invalid";
+    case proto::RecordTiming::kValid:
+      return "valid";
+    case proto::RecordTiming::kMissing:
+      return "missing";
+    case proto::RecordTiming::kUnfinished:
+      return "unfinished";
+    case proto::RecordTiming::kInvalid:
+      return "invalid";
   }
   return "invalid";
 }
@@ -26,21 +30,31 @@ DumpRecord GpuRecord(const char* kind, const proto::GpuColumns& columns, size_t 
                  columns.timing == proto::RecordTiming::kUnfinished;
   record.start_ns = columns.start_ns[i];
   record.end_ns = columns.end_ns[i];
-  if (columns.timing != proto::RecordTiming::kValid) record.Text("timing", TimingKey(columns.timing));
-  record.Number("device", columns.device).Number("context", columns.context).Number("stream", columns.stream);
+  if (columns.timing != proto::RecordTiming::kValid)
+    record.Text("timing", TimingKey(columns.timing));
+  record.Number("device", columns.device)
+      .Number("context", columns.context)
+      .Number("stream", columns.stream);
   record.Number("correlation", columns.correlation[i]).NumberIf("graph", columns.graph_id[i]);
   return record;
 }
 
-std::string Dimensions(uint32_t x, uint32_t y, uint32_t z) { return absl::StrCat(x, "x", y, "x", z); }
+std::string Dimensions(uint32_t x, uint32_t y, uint32_t z) {
+  return absl::StrCat(x, "x", y, "x", z);
+}
 
 const char* DamageKind(proto::Damage::Kind kind) {
   switch (kind) {
-    case proto::Damage::Kind::kTornTail: return "torn_tail";
-    case proto::Damage::Kind::kCorrupt: return "corrupt";
-    case proto::Damage::Kind::kMissing: return "missing";
-    case proto::Damage::Kind::kForeignData: return "foreign_data";
-    case proto::Damage::Kind::kNoEnd: return "no_end";
+    case proto::Damage::Kind::kTornTail:
+      return "torn_tail";
+    case proto::Damage::Kind::kCorrupt:
+      return "corrupt";
+    case proto::Damage::Kind::kMissing:
+      return "missing";
+    case proto::Damage::Kind::kForeignData:
+      return "foreign_data";
+    case proto::Damage::Kind::kNoEnd:
+      return "no_end";
   }
   return "unknown";
 }
@@ -54,8 +68,12 @@ DumpRecord FileRecord(const proto::TraceReader& reader) {
 
 DumpRecord DamageRecord(const proto::Damage& damage) {
   DumpRecord record = {"damage"};
-  record.Text("damage", DamageKind(damage.kind)).Number("offset", damage.offset).Number("bytes", damage.bytes);
-  record.NumberIf("frames", damage.frames).Signed("begin_ns", damage.begin_ns).Signed("end_ns", damage.end_ns);
+  record.Text("damage", DamageKind(damage.kind))
+      .Number("offset", damage.offset)
+      .Number("bytes", damage.bytes);
+  record.NumberIf("frames", damage.frames)
+      .Signed("begin_ns", damage.begin_ns)
+      .Signed("end_ns", damage.end_ns);
   return damage.detail.empty() ? record : record.Text("detail", damage.detail);
 }
 
@@ -67,8 +85,9 @@ uint32_t FrameDumper::PidOf(const proto::Frame& frame) {
 }
 
 std::string FrameDumper::Name(uint32_t id) const {
-  return id == 0 || id > static_cast<uint32_t>(dictionary_.names_size()) ? ""
-                                                                         : dictionary_.names(static_cast<int>(id - 1));
+  return id == 0 || id > static_cast<uint32_t>(dictionary_.names_size())
+             ? ""
+             : dictionary_.names(static_cast<int>(id - 1));
 }
 
 void FrameDumper::Dump(const proto::Frame& frame) {
@@ -81,30 +100,47 @@ void FrameDumper::Dump(const proto::Frame& frame) {
 bool FrameDumper::DumpPacket(const Packet& packet, const proto::Frame& frame) {
   const FrameHeader& header = frame.header();
   switch (packet.data_case()) {
-    case Packet::kFrameHeader: return DumpHeader(frame);
-    case Packet::kDictionary: return DumpDictionary(packet.dictionary());
-    case Packet::kKernels: return DumpKernels(packet.kernels(), header);
-    case Packet::kCopies: return DumpCopies(packet.copies(), header);
-    case Packet::kSets: return DumpSets(packet.sets(), header);
-    case Packet::kGraphs: return DumpGraphs(packet.graphs(), header);
-    case Packet::kApi: return DumpCalls(packet.api(), header);
-    case Packet::kSyncs: return DumpSyncs(packet.syncs(), header);
-    case Packet::kCudaEvents: return DumpEvents(packet.cuda_events(), header);
-    case Packet::kOverheads: return DumpOverheads(packet.overheads(), header);
-    case Packet::kProcess: return DumpProcess(packet.process());
-    case Packet::kCapture: return DumpCapture(packet.capture());
-    case Packet::kCost: return DumpCost(packet.cost());
+    case Packet::kFrameHeader:
+      return DumpHeader(frame);
+    case Packet::kDictionary:
+      return DumpDictionary(packet.dictionary());
+    case Packet::kKernels:
+      return DumpKernels(packet.kernels(), header);
+    case Packet::kCopies:
+      return DumpCopies(packet.copies(), header);
+    case Packet::kSets:
+      return DumpSets(packet.sets(), header);
+    case Packet::kGraphs:
+      return DumpGraphs(packet.graphs(), header);
+    case Packet::kApi:
+      return DumpCalls(packet.api(), header);
+    case Packet::kSyncs:
+      return DumpSyncs(packet.syncs(), header);
+    case Packet::kCudaEvents:
+      return DumpEvents(packet.cuda_events(), header);
+    case Packet::kOverheads:
+      return DumpOverheads(packet.overheads(), header);
+    case Packet::kProcess:
+      return DumpProcess(packet.process());
+    case Packet::kCapture:
+      return DumpCapture(packet.capture());
+    case Packet::kCost:
+      return DumpCost(packet.cost());
     case Packet::kLoss: {
       const Loss& loss = packet.loss();
       DumpRecord record = {"loss"};
       record.Text("cause", WordsForLoss(loss.cause()).key).Number("count", loss.count());
-      record.Signed("begin_ns", loss.begin_ns()).Signed("end_ns", loss.end_ns()).Signed("detail", loss.detail());
+      record.Signed("begin_ns", loss.begin_ns())
+          .Signed("end_ns", loss.end_ns())
+          .Signed("detail", loss.detail());
       return sink_(record);
     }
     case Packet::kBlind: {
       DumpRecord record = {"blind"};
-      record.Signed("begin_ns", packet.blind().begin_ns()).Signed("end_ns", packet.blind().end_ns());
-      return sink_(record.Text("who", packet.blind().who()).Text("reason", packet.blind().reason()));
+      record.Signed("begin_ns", packet.blind().begin_ns())
+          .Signed("end_ns", packet.blind().end_ns());
+      return sink_(
+          record.Text("who", packet.blind().who()).Text("reason", packet.blind().reason()));
     }
     case Packet::kEnd: {
       DumpRecord record = {"end"};
@@ -115,9 +151,11 @@ bool FrameDumper::DumpPacket(const Packet& packet, const proto::Frame& frame) {
     case Packet::kThread: {
       DumpRecord record = {"thread"};
       record.name = packet.thread().name();
-      return sink_(record.Number("thread", packet.thread().tid()).NumberIf("main", packet.thread().main()));
+      return sink_(
+          record.Number("thread", packet.thread().tid()).NumberIf("main", packet.thread().main()));
     }
-    case Packet::DATA_NOT_SET: break;
+    case Packet::DATA_NOT_SET:
+      break;
   }
   return sink_(DumpRecord{"unknown"});
 }
@@ -125,15 +163,19 @@ bool FrameDumper::DumpPacket(const Packet& packet, const proto::Frame& frame) {
 bool FrameDumper::DumpHeader(const proto::Frame& frame) {
   const FrameHeader& header = frame.header();
   DumpRecord record = {"frame"};
-  record.Number("sequence", header.sequence()).Number("offset", frame.offset).Number("bytes", frame.bytes);
+  record.Number("sequence", header.sequence())
+      .Number("offset", frame.offset)
+      .Number("bytes", frame.bytes);
   record.Text("file_id", absl::StrCat(absl::Hex(header.file_id(), absl::kZeroPad16)));
   record.Number("version", header.format_version()).Number("records", header.records());
   record.Signed("first_ns", header.first_ns()).Signed("last_ns", header.last_ns());
   record.Signed("written_ns", header.written_ns());
   if (header.has_clock()) {
     const ClockPair& clock = header.clock();
-    record.Signed("clock_trace_ns", clock.trace_ns()).Signed("clock_monotonic_ns", clock.monotonic_ns());
-    record.Signed("clock_realtime_ns", clock.realtime_ns()).Signed("clock_cupti_ns", clock.cupti_ns());
+    record.Signed("clock_trace_ns", clock.trace_ns())
+        .Signed("clock_monotonic_ns", clock.monotonic_ns());
+    record.Signed("clock_realtime_ns", clock.realtime_ns())
+        .Signed("clock_cupti_ns", clock.cupti_ns());
     record.Number("clock_uncertainty_ns", clock.uncertainty_ns());
   }
   return sink_(record);
@@ -146,7 +188,8 @@ bool FrameDumper::DumpDictionary(const Dictionary& dictionary) {
     record.name = info.name();
     record.Number("device", info.device()).Text("uuid", absl::BytesToHexString(info.uuid()));
     record.Number("memory_bytes", info.memory_bytes()).Number("sm_count", info.sm_count());
-    record.Number("compute_major", info.compute_major()).Number("compute_minor", info.compute_minor());
+    record.Number("compute_major", info.compute_major())
+        .Number("compute_minor", info.compute_minor());
     if (!sink_(record.NumberIf("mig", info.mig()))) return false;
   }
   for (const ContextInfo& info : dictionary.contexts()) {
@@ -157,7 +200,8 @@ bool FrameDumper::DumpDictionary(const Dictionary& dictionary) {
   for (const StreamInfo& info : dictionary.streams()) {
     DumpRecord record = {"stream"};
     record.Number("context", info.context()).Number("stream", info.stream());
-    if (!sink_(record.Number("priority", info.priority()).Number("flag", info.flag()))) return false;
+    if (!sink_(record.Number("priority", info.priority()).Number("flag", info.flag())))
+      return false;
   }
   return true;
 }
@@ -165,7 +209,9 @@ bool FrameDumper::DumpDictionary(const Dictionary& dictionary) {
 bool FrameDumper::DumpProcess(const ProcessInfo& info) {
   DumpRecord record = {"process"};
   record.name = info.executable();
-  record.Number("pid", info.pid()).Number("parent_pid", info.parent_pid()).Text("host", info.host());
+  record.Number("pid", info.pid())
+      .Number("parent_pid", info.parent_pid())
+      .Text("host", info.host());
   record.Text("boot_id", info.boot_id()).Signed("start_time_ns", info.start_time_ns());
   record.Signed("rank", info.rank()).Signed("local_rank", info.local_rank());
   record.NumberIf("world_size", static_cast<uint64_t>(info.world_size()));
@@ -196,7 +242,8 @@ bool FrameDumper::DumpCost(const Cost& cost) {
   record.Number("drain_cpu_ns", cost.drain_cpu_ns()).Number("records", cost.records());
   record.Number("cupti_bytes", cost.cupti_bytes()).Number("written_bytes", cost.written_bytes());
   record.Number("buffers_completed", cost.buffers_completed());
-  record.Number("buffers_outstanding", cost.buffers_outstanding()).Number("buffers_peak", cost.buffers_peak());
+  record.Number("buffers_outstanding", cost.buffers_outstanding())
+      .Number("buffers_peak", cost.buffers_peak());
   record.Number("memory_bytes", cost.memory_bytes()).Number("flush_calls", cost.flush_calls());
   return sink_(record.Number("flush_ns", cost.flush_ns()).Number("start_ns", cost.start_ns()));
 }
@@ -214,9 +261,12 @@ bool FrameDumper::DumpKernels(const KernelBatch& batch, const FrameHeader& heade
       record.name = Name(s.name());
       record.Text("grid", Dimensions(s.grid_x(), s.grid_y(), s.grid_z()));
       record.Text("block", Dimensions(s.block_x(), s.block_y(), s.block_z()));
-      if (s.cluster_x() != 0) record.Text("cluster", Dimensions(s.cluster_x(), s.cluster_y(), s.cluster_z()));
-      record.Number("registers", s.registers_per_thread()).Number("static_shared", s.static_shared_bytes());
-      record.Number("dynamic_shared", s.dynamic_shared_bytes()).NumberIf("local", s.local_bytes_per_thread());
+      if (s.cluster_x() != 0)
+        record.Text("cluster", Dimensions(s.cluster_x(), s.cluster_y(), s.cluster_z()));
+      record.Number("registers", s.registers_per_thread())
+          .Number("static_shared", s.static_shared_bytes());
+      record.Number("dynamic_shared", s.dynamic_shared_bytes())
+          .NumberIf("local", s.local_bytes_per_thread());
     }
     if (!sink_(record)) return false;
   }
@@ -271,7 +321,8 @@ bool FrameDumper::DumpCalls(const ApiBatch& batch, const FrameHeader& header) {
       const auto& symbol = dictionary_.api_symbols(static_cast<int>(columns.symbol[i]));
       record.name = Name(symbol.name());
       record.Text("domain", symbol.domain() == SymbolDomain::DRIVER ? "driver" : "runtime");
-      record.Number("cbid", symbol.cbid()).Number("class", static_cast<uint64_t>(symbol.api_class()));
+      record.Number("cbid", symbol.cbid())
+          .Number("class", static_cast<uint64_t>(symbol.api_class()));
     }
     if (!sink_(record)) return false;
   }

@@ -24,13 +24,15 @@ struct DumpField {
 };
 
 struct DumpRecord {
-  const char* kind;               // "kernel", "call", "frame", ...
+  const char* kind;  // "kernel", "call", "frame", ...
   bool timed = false;
   int64_t start_ns = 0, end_ns = 0;
-  std::string name;               // kernel (mangled), call; empty where there is none
+  std::string name;  // kernel (mangled), call; empty where there is none
   std::vector<DumpField> fields;
 
-  DumpRecord& Number(const char* key, uint64_t value) { return Signed(key, static_cast<int64_t>(value)); }
+  DumpRecord& Number(const char* key, uint64_t value) {
+    return Signed(key, static_cast<int64_t>(value));
+  }
   DumpRecord& Signed(const char* key, int64_t value) {
     fields.push_back({key, false, value, ""});
     return *this;
@@ -40,7 +42,9 @@ struct DumpRecord {
     return *this;
   }
   // Left out where it says nothing.
-  DumpRecord& NumberIf(const char* key, uint64_t value) { return value == 0 ? *this : Number(key, value); }
+  DumpRecord& NumberIf(const char* key, uint64_t value) {
+    return value == 0 ? *this : Number(key, value);
+  }
 };
 
 DumpRecord FileRecord(const proto::TraceReader& reader);
@@ -53,7 +57,7 @@ class FrameDumper {
   explicit FrameDumper(Sink sink) : sink_(std::move(sink)) {}
 
   void Dump(const proto::Frame& frame);
-  static uint32_t PidOf(const proto::Frame& frame);   // 0: the frame does not say
+  static uint32_t PidOf(const proto::Frame& frame);  // 0: the frame does not say
 
  private:
   bool DumpPacket(const Packet& packet, const proto::Frame& frame);
@@ -73,7 +77,7 @@ class FrameDumper {
   std::string Name(uint32_t id) const;
 
   Sink sink_;
-  Dictionary dictionary_;         // of the frame
+  Dictionary dictionary_;  // of the frame
 };
 
 }  // namespace gpuprobe::tools

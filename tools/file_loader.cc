@@ -17,7 +17,7 @@
 namespace gpuprobe::tools {
 namespace {
 
-constexpr uint32_t kInvalidId = 0xffffffffu;     // CUPTI: no such stream or event
+constexpr uint32_t kInvalidId = 0xffffffffu;  // CUPTI: no such stream or event
 
 // "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", as nvidia-smi prints it; empty if it is not 16 bytes.
 std::string UuidText(const std::string& bytes) {
@@ -33,15 +33,22 @@ int32_t Last(const std::vector<T>& items) {
 }
 
 // Id of the frame's dictionary -> id of the Timeline; -1 for what the frame does not define.
-int32_t Lookup(const std::vector<int32_t>& ids, uint32_t id) { return id < ids.size() ? ids[id] : -1; }
+int32_t Lookup(const std::vector<int32_t>& ids, uint32_t id) {
+  return id < ids.size() ? ids[id] : -1;
+}
 
 const char* DamageKey(proto::Damage::Kind kind) {
   switch (kind) {
-    case proto::Damage::Kind::kTornTail: return "torn_tail";
-    case proto::Damage::Kind::kCorrupt: return "corrupt";
-    case proto::Damage::Kind::kMissing: return "missing";
-    case proto::Damage::Kind::kForeignData: return "foreign_data";
-    case proto::Damage::Kind::kNoEnd: return "no_end";
+    case proto::Damage::Kind::kTornTail:
+      return "torn_tail";
+    case proto::Damage::Kind::kCorrupt:
+      return "corrupt";
+    case proto::Damage::Kind::kMissing:
+      return "missing";
+    case proto::Damage::Kind::kForeignData:
+      return "foreign_data";
+    case proto::Damage::Kind::kNoEnd:
+      return "no_end";
   }
   return "unknown";
 }
@@ -54,9 +61,11 @@ std::string DamageText(const proto::Damage& damage) {
     case proto::Damage::Kind::kCorrupt:
       return absl::StrCat(FormatBytes(damage.bytes), " at offset ", damage.offset, " are damaged");
     case proto::Damage::Kind::kMissing:
-      return absl::StrCat(FormatPlural(damage.frames, "frame"), " missing before offset ", damage.offset);
+      return absl::StrCat(FormatPlural(damage.frames, "frame"), " missing before offset ",
+                          damage.offset);
     case proto::Damage::Kind::kForeignData:
-      return absl::StrCat(FormatBytes(damage.bytes), " at offset ", damage.offset, " are no trace data");
+      return absl::StrCat(FormatBytes(damage.bytes), " at offset ", damage.offset,
+                          " are no trace data");
     case proto::Damage::Kind::kNoEnd:
       return "not closed: killed or still running";
   }
@@ -66,7 +75,8 @@ std::string DamageText(const proto::Damage& damage) {
 }  // namespace
 
 int32_t FileLoader::InternName(const std::string& name) {
-  const auto [at, added] = names_.try_emplace(name, static_cast<int32_t>(run_->timeline.names.size()));
+  const auto [at, added] =
+      names_.try_emplace(name, static_cast<int32_t>(run_->timeline.names.size()));
   if (added) {
     run_->timeline.names.push_back(name);
     communicates_.push_back(IsCommunicationKernel(name));
@@ -77,8 +87,8 @@ int32_t FileLoader::InternName(const std::string& name) {
 int32_t FileLoader::InternSymbol(const std::string& name, const ::gpuprobe::ApiSymbol& symbol) {
   const bool driver = symbol.domain() == SymbolDomain::DRIVER;
   const auto api_class = static_cast<uint32_t>(symbol.api_class());
-  const auto [at, added] = symbols_.try_emplace(std::tuple(name, api_class, driver),
-                                                static_cast<int32_t>(run_->timeline.symbols.size()));
+  const auto [at, added] = symbols_.try_emplace(
+      std::tuple(name, api_class, driver), static_cast<int32_t>(run_->timeline.symbols.size()));
   if (added) {
     // Classes of a newer writer read as "other".
     const bool known = api_class <= static_cast<uint32_t>(CallClass::kHostFunc);
@@ -100,18 +110,20 @@ int32_t FileLoader::DeviceOf(uint32_t ordinal, FileState* file) {
 
 int32_t FileLoader::StreamOf(int32_t device, uint32_t context, uint32_t stream, FileState* file) {
   if (stream == kInvalidId) return -1;
-  const auto [at, added] = file->streams.try_emplace({device, context, stream},
-                                                     static_cast<int32_t>(run_->timeline.streams.size()));
+  const auto [at, added] = file->streams.try_emplace(
+      {device, context, stream}, static_cast<int32_t>(run_->timeline.streams.size()));
   if (added) {
     const auto null_stream = file->context_null_stream.find(context);
-    const bool is_null = null_stream != file->context_null_stream.end() && null_stream->second == stream;
+    const bool is_null =
+        null_stream != file->context_null_stream.end() && null_stream->second == stream;
     run_->timeline.streams.push_back({file->process, device, context, stream, is_null});
   }
   return at->second;
 }
 
 int32_t FileLoader::ThreadOf(uint32_t tid, FileState* file) {
-  const auto [at, added] = file->threads.try_emplace(tid, static_cast<int32_t>(run_->timeline.threads.size()));
+  const auto [at, added] =
+      file->threads.try_emplace(tid, static_cast<int32_t>(run_->timeline.threads.size()));
   if (added) {
     const uint32_t pid = run_->timeline.processes[static_cast<size_t>(file->process)].pid;
     run_->timeline.threads.push_back({file->process, tid, "", tid == pid});
@@ -144,8 +156,8 @@ void FileLoader::LoadDictionary(const Dictionary& dictionary, FileState* file) {
     const int32_t name = Lookup(ids.names, symbol.name() - 1);
     ids.symbols.push_back(InternSymbol(
         name >= 0 ? run_->timeline.names[static_cast<size_t>(name)]
-                  : absl::StrCat(symbol.domain() == SymbolDomain::DRIVER ? "driver" : "runtime", " call ",
-                                 symbol.cbid()),
+                  : absl::StrCat(symbol.domain() == SymbolDomain::DRIVER ? "driver" : "runtime",
+                                 " call ", symbol.cbid()),
         symbol));
   }
   for (const auto& s : dictionary.copy_shapes()) {
@@ -153,10 +165,9 @@ void FileLoader::LoadDictionary(const Dictionary& dictionary, FileState* file) {
         copy_shapes_.try_emplace({s.copy_kind(), s.src_kind(), s.dst_kind(), s.flags(), s.peer()},
                                  static_cast<int32_t>(run_->timeline.copy_shapes.size()));
     if (added) {
-      run_->timeline.copy_shapes.push_back({static_cast<uint8_t>(s.copy_kind()),
-                                            static_cast<uint8_t>(s.src_kind()),
-                                            static_cast<uint8_t>(s.dst_kind()),
-                                            static_cast<uint8_t>(s.flags()), s.peer()});
+      run_->timeline.copy_shapes.push_back(
+          {static_cast<uint8_t>(s.copy_kind()), static_cast<uint8_t>(s.src_kind()),
+           static_cast<uint8_t>(s.dst_kind()), static_cast<uint8_t>(s.flags()), s.peer()});
     }
     ids.copy_shapes.push_back(at->second);
   }
@@ -194,7 +205,8 @@ void FileLoader::LoadProcess(const ProcessInfo& info, FileState* file) {
 }
 
 void FileLoader::LoadLoss(const Loss& loss, const FrameHeader& header, FileState* file) {
-  LossItem item = {file->process, loss.cause(), loss.count(), loss.begin_ns(), loss.end_ns(), loss.detail()};
+  LossItem item = {file->process,   loss.cause(),  loss.count(),
+                   loss.begin_ns(), loss.end_ns(), loss.detail()};
   const LossWords& words = WordsForLoss(loss.cause());
   if (words.hides) {
     // A loss without a range lies between the frame before and this one.
@@ -208,13 +220,15 @@ void FileLoader::LoadLoss(const Loss& loss, const FrameHeader& header, FileState
 }
 
 void FileLoader::LoadBlind(const BlindPeriod& blind, const FrameHeader& header, FileState* file) {
-  const std::string who = blind.reason().empty() ? blind.who() : absl::StrCat(blind.who(), ", ", blind.reason());
+  const std::string who =
+      blind.reason().empty() ? blind.who() : absl::StrCat(blind.who(), ", ", blind.reason());
   const int64_t end_ns = blind.end_ns() != 0 ? blind.end_ns() : header.written_ns();
   // A period that is not over is written again, with the same begin, when it is.
-  const auto [at, added] = file->open_blinds.try_emplace(blind.begin_ns(), run_->timeline.blinds.size());
+  const auto [at, added] =
+      file->open_blinds.try_emplace(blind.begin_ns(), run_->timeline.blinds.size());
   if (added) {
-    run_->timeline.blinds.push_back(
-        {blind.begin_ns(), std::max(blind.begin_ns(), end_ns), file->process, Blind::Why::kOtherClient, who});
+    run_->timeline.blinds.push_back({blind.begin_ns(), std::max(blind.begin_ns(), end_ns),
+                                     file->process, Blind::Why::kOtherClient, who});
   } else {
     Blind& known = run_->timeline.blinds[at->second];
     known.end_ns = std::max(blind.end_ns() != 0 ? blind.begin_ns() : known.end_ns, end_ns);
@@ -225,31 +239,48 @@ void FileLoader::LoadPacket(const Packet& packet, const FrameHeader& header, Fil
   Process& process = run_->timeline.processes[static_cast<size_t>(file->process)];
   ProcessCapture& capture = run_->captures[static_cast<size_t>(file->process)];
   switch (packet.data_case()) {
-    case Packet::kDictionary: return LoadDictionary(packet.dictionary(), file);
-    case Packet::kKernels: return LoadKernels(packet.kernels(), header, file);
-    case Packet::kApi: return LoadApi(packet.api(), header, file);
-    case Packet::kCopies: return LoadCopies(packet.copies(), header, file);
-    case Packet::kSets: return LoadSets(packet.sets(), header, file);
-    case Packet::kSyncs: return LoadSyncs(packet.syncs(), header, file);
-    case Packet::kGraphs: return LoadGraphs(packet.graphs(), header, file);
-    case Packet::kOverheads: return LoadOverheads(packet.overheads(), header, file);
-    case Packet::kCudaEvents: return LoadEvents(packet.cuda_events(), header, file);
-    case Packet::kProcess: return LoadProcess(packet.process(), file);
-    case Packet::kCapture: return ReadCaptureInfo(packet.capture(), &process, &capture);
-    case Packet::kLoss: return LoadLoss(packet.loss(), header, file);
-    case Packet::kBlind: return LoadBlind(packet.blind(), header, file);
-    case Packet::kCost: return ReadCost(packet.cost(), &capture.cost);
+    case Packet::kDictionary:
+      return LoadDictionary(packet.dictionary(), file);
+    case Packet::kKernels:
+      return LoadKernels(packet.kernels(), header, file);
+    case Packet::kApi:
+      return LoadApi(packet.api(), header, file);
+    case Packet::kCopies:
+      return LoadCopies(packet.copies(), header, file);
+    case Packet::kSets:
+      return LoadSets(packet.sets(), header, file);
+    case Packet::kSyncs:
+      return LoadSyncs(packet.syncs(), header, file);
+    case Packet::kGraphs:
+      return LoadGraphs(packet.graphs(), header, file);
+    case Packet::kOverheads:
+      return LoadOverheads(packet.overheads(), header, file);
+    case Packet::kCudaEvents:
+      return LoadEvents(packet.cuda_events(), header, file);
+    case Packet::kProcess:
+      return LoadProcess(packet.process(), file);
+    case Packet::kCapture:
+      return ReadCaptureInfo(packet.capture(), &process, &capture);
+    case Packet::kLoss:
+      return LoadLoss(packet.loss(), header, file);
+    case Packet::kBlind:
+      return LoadBlind(packet.blind(), header, file);
+    case Packet::kCost:
+      return ReadCost(packet.cost(), &capture.cost);
     case Packet::kEnd:
       process.ended = true;
       capture.end_reason = packet.end().reason();
       return;
     case Packet::kThread: {
-      Thread& thread = run_->timeline.threads[static_cast<size_t>(ThreadOf(packet.thread().tid(), file))];
+      Thread& thread =
+          run_->timeline.threads[static_cast<size_t>(ThreadOf(packet.thread().tid(), file))];
       thread.name = packet.thread().name();
       thread.main |= packet.thread().main();
       return;
     }
-    case Packet::kFrameHeader: case Packet::DATA_NOT_SET: return;
+    case Packet::kFrameHeader:
+    case Packet::DATA_NOT_SET:
+      return;
   }
 }
 
@@ -282,8 +313,8 @@ void FileLoader::AddDamage(const proto::TraceReader& reader) {
     // A capture without a record is empty, not incomplete.
     if (no_end && input.records == 0) continue;
     input.damaged_bytes += damage.bytes;
-    run_->damage.push_back({input_, DamageKey(damage.kind), damage.offset, damage.bytes, damage.frames,
-                            damage.begin_ns, damage.end_ns, damage.detail});
+    run_->damage.push_back({input_, DamageKey(damage.kind), damage.offset, damage.bytes,
+                            damage.frames, damage.begin_ns, damage.end_ns, damage.detail});
     problems.push_back(DamageText(damage));
     if (no_end) continue;
     for (const auto& [id, file] : states_) {
@@ -296,15 +327,17 @@ void FileLoader::AddDamage(const proto::TraceReader& reader) {
     }
   }
   constexpr size_t kProblemsInWords = 3;
-  const uint64_t more = reader.counts().damage_not_listed +
-                        (problems.size() > kProblemsInWords ? problems.size() - kProblemsInWords : 0);
+  const uint64_t more =
+      reader.counts().damage_not_listed +
+      (problems.size() > kProblemsInWords ? problems.size() - kProblemsInWords : 0);
   if (more > 0) {
     problems.resize(std::min(problems.size(), kProblemsInWords));
     problems.push_back(absl::StrCat(FormatCount(more), " more (info lists them)"));
   }
   input.problem = absl::StrJoin(problems, "; ");
   input.complete = problems.empty();
-  if (input.records == 0 && problems.empty() && !skipped_copies_.contains(input.path)) ++empty_files_;
+  if (input.records == 0 && problems.empty() && !skipped_copies_.contains(input.path))
+    ++empty_files_;
 }
 
 void FileLoader::CloseFile(const proto::TraceReader& reader) {
@@ -314,9 +347,10 @@ void FileLoader::CloseFile(const proto::TraceReader& reader) {
   input.unknown_packets = counts.unknown_packets;
   input.unknown_fields = counts.unknown_fields;
   if (counts.newer_frames > 0) {
-    run_->notices.push_back(absl::StrCat(input.path, ": ", FormatPlural(counts.newer_frames, "frame"),
-                                         " of a newer format version; what this version does not know is "
-                                         "left out"));
+    run_->notices.push_back(
+        absl::StrCat(input.path, ": ", FormatPlural(counts.newer_frames, "frame"),
+                     " of a newer format version; what this version does not know is "
+                     "left out"));
   }
   for (auto& [id, file] : states_) {
     Process& process = run_->timeline.processes[static_cast<size_t>(file.process)];
@@ -334,7 +368,8 @@ FileLoader::FileState* FileLoader::StateOf(const FrameHeader& header, const std:
   const auto known = states_.find(id);
   if (known != states_.end()) return &known->second;
   // Writers without an id (0) cannot be told apart from each other.
-  const auto [at, added] = id == 0 ? std::pair(path_of_id_.end(), true) : path_of_id_.try_emplace(id, path);
+  const auto [at, added] =
+      id == 0 ? std::pair(path_of_id_.end(), true) : path_of_id_.try_emplace(id, path);
   if (!added) {
     if (at->second != path) skipped_copies_[path] = at->second;
     return nullptr;
@@ -366,12 +401,14 @@ absl::Status FileLoader::Load(const std::string& path) {
 
 void FileLoader::Finish() {
   for (const auto& [copy, original] : skipped_copies_) {
-    run_->notices.push_back(absl::StrCat(copy, " holds the same trace as ", original, ": read once"));
+    run_->notices.push_back(
+        absl::StrCat(copy, " holds the same trace as ", original, ": read once"));
   }
   if (empty_files_ > 0) {
-    run_->notices.push_back(absl::StrCat(FormatPlural(empty_files_, "empty capture"),
-                                         ": a file without a record (nothing happened, or killed before the "
-                                         "first flush)"));
+    run_->notices.push_back(
+        absl::StrCat(FormatPlural(empty_files_, "empty capture"),
+                     ": a file without a record (nothing happened, or killed before the "
+                     "first flush)"));
   }
   if (impossible_records_ > 0) {
     run_->notices.push_back(absl::StrCat(FormatPlural(impossible_records_, "host record"),

@@ -33,9 +33,9 @@ class FileLoader {
   FileLoader(const FileLoader&) = delete;
   FileLoader& operator=(const FileLoader&) = delete;
 
-  // Appends the file's records, unsorted and unlinked, its InputFile and what is missing, and a Process and
-  // a ProcessCapture for each trace in it: one as a rule, none if it has no frame, several after `cat a b`.
-  // Fails, adding nothing, if the file is no trace.
+  // Appends the file's records, unsorted and unlinked, its InputFile and what is missing, and a
+  // Process and a ProcessCapture for each trace in it: one as a rule, none if it has no frame,
+  // several after `cat a b`. Fails, adding nothing, if the file is no trace.
   absl::Status Load(const std::string& path);
 
   // After the last file: notices that concern all of them.
@@ -66,12 +66,12 @@ class FileLoader {
   struct FileState {
     int32_t process = -1;
     FrameIds ids;
-    std::map<uint32_t, int32_t> devices;                                  // ordinal -> Timeline::devices
-    std::map<std::tuple<int32_t, uint32_t, uint32_t>, int32_t> streams;   // device, context, stream
-    absl::flat_hash_map<uint32_t, int32_t> threads;                       // tid
+    std::map<uint32_t, int32_t> devices;  // ordinal -> Timeline::devices
+    std::map<std::tuple<int32_t, uint32_t, uint32_t>, int32_t> streams;  // device, context, stream
+    absl::flat_hash_map<uint32_t, int32_t> threads;                      // tid
     std::map<uint32_t, uint32_t> context_device, context_null_stream;
-    std::map<int64_t, size_t> open_blinds;                                // begin -> Timeline::blinds
-    int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;                    // of everything in the file
+    std::map<int64_t, size_t> open_blinds;              // begin -> Timeline::blinds
+    int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;  // of everything in the file
     int64_t previous_written_ns = 0;
     ClockReader clock;
   };
@@ -92,11 +92,14 @@ class FileLoader {
   void LoadOverheads(const OverheadBatch& batch, const FrameHeader& header, FileState* file);
   // One record of `columns` that is complete but for times and lane: timed or untimed, as it is.
   void AddOp(const proto::GpuColumns& columns, size_t i, GpuOp op);
-  // The state of the trace that the frame belongs to, or nullptr if another file had that trace before.
+  // The state of the trace that the frame belongs to, or nullptr if another file had that trace
+  // before.
   FileState* StateOf(const FrameHeader& header, const std::string& path);
   void CloseFile(const proto::TraceReader& reader);
   void AddDamage(const proto::TraceReader& reader);
 
+  // Whether a record's times can be true; takes its duration off the budget.
+  bool Believable(int64_t start_ns, int64_t end_ns);
   int32_t InternName(const std::string& name);
   int32_t InternSymbol(const std::string& name, const ::gpuprobe::ApiSymbol& symbol);
   int32_t DeviceOf(uint32_t ordinal, FileState* file);
@@ -107,16 +110,17 @@ class FileLoader {
   Lane LaneOf(const proto::GpuColumns& columns, FileState* file);
 
   LoadedRun* run_;
-  int32_t input_ = -1;                                    // file being read, index in Timeline::inputs
-  std::map<uint64_t, FileState> states_;                  // its traces, by file_id
+  int32_t input_ = -1;                    // file being read, index in Timeline::inputs
+  std::map<uint64_t, FileState> states_;  // its traces, by file_id
   RecordRuns runs_;
   Columns columns_;
-  std::vector<bool> communicates_;                        // parallel to Timeline::names
+  std::vector<bool> communicates_;  // parallel to Timeline::names
   absl::flat_hash_map<std::string, int32_t> names_, device_by_uuid_;
   std::map<std::tuple<std::string, uint32_t, bool>, int32_t> symbols_;
   std::map<std::vector<uint32_t>, int32_t> shapes_, copy_shapes_;
   absl::flat_hash_map<uint64_t, std::string> path_of_id_;  // file_id -> the file that had it first
-  std::map<std::string, std::string> skipped_copies_;     // copy -> original
+  std::map<std::string, std::string> skipped_copies_;      // copy -> original
+  int64_t duration_budget_ns_ = int64_t{1} << 62;
   uint64_t impossible_records_ = 0, empty_files_ = 0;
 };
 

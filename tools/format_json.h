@@ -23,9 +23,10 @@ namespace gpuprobe::tools {
 
 class JsonWriter {
  public:
-  // Pretty output breaks lines between elements down to this depth; deeper ones stay on one line, so that
-  // a row of a list is a line.
-  explicit JsonWriter(std::string* out, int break_depth = 2) : out_(out), break_depth_(break_depth) {}
+  // Pretty output breaks lines between elements down to this depth; deeper ones stay on one line,
+  // so that a row of a list is a line.
+  explicit JsonWriter(std::string* out, int break_depth = 2)
+      : out_(out), break_depth_(break_depth) {}
   JsonWriter(const JsonWriter&) = delete;
   JsonWriter& operator=(const JsonWriter&) = delete;
 
@@ -40,8 +41,7 @@ class JsonWriter {
   JsonWriter& Value(bool value);
   JsonWriter& Value(double value);  // null if not finite
   template <std::integral T>
-    requires(!std::same_as<T, bool>)
-  JsonWriter& Value(T value) {
+  requires(!std::same_as<T, bool>) JsonWriter& Value(T value) {
     if constexpr (std::signed_integral<T>) {
       return Raw(std::to_string(static_cast<int64_t>(value)));
     } else {

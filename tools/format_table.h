@@ -22,7 +22,8 @@ enum class Align { kLeft, kRight };
 struct Column {
   std::string title;
   Align align = Align::kRight;
-  // Takes what the other columns leave of the width; longer cells are cut in the middle. At most one.
+  // Takes what the other columns leave of the width; longer cells are cut in the middle. At most
+  // one.
   bool flexible = false;
 };
 
@@ -31,11 +32,12 @@ struct Table {
   std::vector<std::vector<std::string>> rows;  // cells in the order of the columns
 };
 
-// Header and rows, each line starting with `indent` spaces and ending in a newline, no trailing spaces.
+// Header and rows, each line starting with `indent` spaces and ending in a newline, no trailing
+// spaces.
 std::string RenderTable(const Table& table, size_t indent = 0, size_t width = kReportWidth);
 
-// RFC 4180: header row, CRLF is avoided in favour of LF (what every reader here accepts), cells with comma,
-// quote or line break are quoted. Valid UTF-8.
+// RFC 4180: header row, CRLF is avoided in favour of LF (what every reader here accepts), cells
+// with comma, quote or line break are quoted. Valid UTF-8.
 std::string RenderCsv(const Table& table);
 void AppendCsvRow(const std::vector<std::string>& cells, std::string* out);
 

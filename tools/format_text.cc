@@ -14,8 +14,8 @@ uint8_t ByteAt(std::string_view text, size_t at) {
   return at < text.size() ? static_cast<uint8_t>(text[at]) : 0;
 }
 
-// Length of the well-formed sequence at `at` (Unicode table 3-7: no overlong forms, no surrogates, nothing
-// above U+10FFFF), 0 if there is none.
+// Length of the well-formed sequence at `at` (Unicode table 3-7: no overlong forms, no surrogates,
+// nothing above U+10FFFF), 0 if there is none.
 size_t SequenceLength(std::string_view text, size_t at) {
   const uint8_t lead = ByteAt(text, at);
   if (lead < 0x80) return 1;
@@ -105,7 +105,8 @@ std::string WrapText(std::string_view text, size_t first, size_t indent, size_t 
   std::string out;
   size_t column = first;
   bool line_empty = true;
-  for (size_t at = text.find_first_not_of(' '); at < text.size(); at = text.find_first_not_of(' ', at)) {
+  for (size_t at = text.find_first_not_of(' '); at < text.size();
+       at = text.find_first_not_of(' ', at)) {
     const std::string_view word = text.substr(at, text.find(' ', at) - at);
     at += word.size();
     const size_t length = DisplayWidth(word);

@@ -20,11 +20,12 @@ std::string ToPrintable(std::string_view text);
 // Code points; good enough for columns of identifiers and paths. `text` must be valid UTF-8.
 size_t DisplayWidth(std::string_view text);
 
-// At most `width` columns; what does not fit is cut out of the middle: "at::vectorized...MulFunctor".
+// At most `width` columns; what does not fit is cut out of the middle:
+// "at::vectorized...MulFunctor".
 std::string MiddleEllipsis(std::string_view text, size_t width);
 
-// Breaks `text` at spaces so that first line starts at column `first` and the others at `indent`, all
-// ending before `width`. Words that are too long stand alone. No newline at the end.
+// Breaks `text` at spaces so that first line starts at column `first` and the others at `indent`,
+// all ending before `width`. Words that are too long stand alone. No newline at the end.
 std::string WrapText(std::string_view text, size_t first, size_t indent, size_t width);
 
 }  // namespace gpuprobe::tools

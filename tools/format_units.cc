@@ -32,8 +32,8 @@ std::string ThreeDigits(double value) {
   return absl::StrFormat(value >= 9.995 ? "%.1f" : "%.2f", value);
 }
 
-// Units in ascending order. A unit is left for the next one as soon as the value would print as 1,000 or
-// more, so that rounding never shows "1,000 us".
+// Units in ascending order. A unit is left for the next one as soon as the value would print as
+// 1,000 or more, so that rounding never shows "1,000 us".
 template <size_t N>
 std::string WithUnit(double value, const Unit (&units)[N], double step) {
   size_t at = 0;
@@ -55,13 +55,17 @@ std::string FormatDuration(int64_t ns) {
 std::string FormatCount(uint64_t count) { return WithSeparators(absl::StrCat(count)); }
 
 std::string FormatBytes(uint64_t bytes) {
-  static constexpr Unit kUnits[] = {
-      {1, "B"}, {1024.0, "KiB"}, {1048576.0, "MiB"}, {1073741824.0, "GiB"}, {1099511627776.0, "TiB"}};
+  static constexpr Unit kUnits[] = {{1, "B"},
+                                    {1024.0, "KiB"},
+                                    {1048576.0, "MiB"},
+                                    {1073741824.0, "GiB"},
+                                    {1099511627776.0, "TiB"}};
   return WithUnit(static_cast<double>(bytes), kUnits, 1024);
 }
 
 std::string FormatThroughput(uint64_t bytes, int64_t ns) {
-  static constexpr Unit kUnits[] = {{1, "B/s"}, {1e3, "KB/s"}, {1e6, "MB/s"}, {1e9, "GB/s"}, {1e12, "TB/s"}};
+  static constexpr Unit kUnits[] = {
+      {1, "B/s"}, {1e3, "KB/s"}, {1e6, "MB/s"}, {1e9, "GB/s"}, {1e12, "TB/s"}};
   if (ns <= 0) return "-";
   return WithUnit(static_cast<double>(bytes) * 1e9 / static_cast<double>(ns), kUnits, 1000);
 }
@@ -87,14 +91,17 @@ std::string FormatPlural(uint64_t count, const char* noun) {
 }
 
 absl::StatusOr<int64_t> ParseDuration(const std::string& text) {
-  static constexpr Unit kUnits[] = {{1, "ns"}, {1e3, "us"}, {1e6, "ms"}, {1e9, "s"}, {60e9, "m"}, {3600e9, "h"}};
+  static constexpr Unit kUnits[] = {{1, "ns"},  {1e3, "us"}, {1e6, "ms"},
+                                    {1e9, "s"}, {60e9, "m"}, {3600e9, "h"}};
   std::string number(absl::StripAsciiWhitespace(text));
-  std::string unit = number.substr(std::min(number.size(), number.find_first_not_of("0123456789.")));
+  std::string unit =
+      number.substr(std::min(number.size(), number.find_first_not_of("0123456789.")));
   number.resize(number.size() - unit.size());
   absl::StripAsciiWhitespace(&unit);
   double value = 0;
   if (number.empty() || !absl::SimpleAtod(number, &value)) {
-    return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not a duration such as 10us, 200ms or 1.5s"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", text, "' is not a duration such as 10us, 200ms or 1.5s"));
   }
   if (unit.empty() && value == 0) return 0;
   for (const Unit& u : kUnits) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Numbers as people read them, and the durations people type. The one place that knows units; tables and
-// sentences call these, JSON and CSV print plain integers and do not.
+// Numbers as people read them, and the durations people type. The one place that knows units;
+// tables and sentences call these, JSON and CSV print plain integers and do not.
 #ifndef GPUPROBE_TOOLS_FORMAT_UNITS_H_
 #define GPUPROBE_TOOLS_FORMAT_UNITS_H_
 
@@ -13,8 +13,8 @@
 
 namespace gpuprobe::tools {
 
-// Three significant digits with the largest unit that keeps a digit before the point: "320 ns", "12.3 us",
-// "151 ms", "6.41 s", "1,234 s". Zero is "0". Negative values keep their sign.
+// Three significant digits with the largest unit that keeps a digit before the point: "320 ns",
+// "12.3 us", "151 ms", "6.41 s", "1,234 s". Zero is "0". Negative values keep their sign.
 std::string FormatDuration(int64_t ns);
 
 // "4,096".
@@ -26,7 +26,8 @@ std::string FormatBytes(uint64_t bytes);
 // Decimal units, as link speeds are quoted: "24.6 GB/s"; "-" where no time passed.
 std::string FormatThroughput(uint64_t bytes, int64_t ns);
 
-// "96.0 %", "100 %". A part that is neither nothing nor all never reads as either: "<0.1 %", ">99.9 %".
+// "96.0 %", "100 %". A part that is neither nothing nor all never reads as either: "<0.1 %", ">99.9
+// %".
 // "-" if the whole is not positive.
 std::string FormatPercent(double part, double whole);
 

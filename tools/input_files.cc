@@ -22,11 +22,13 @@ namespace fs = std::filesystem;
 bool IsTraceName(const fs::path& path) { return path.extension() == proto::kFileSuffix; }
 
 // Traces in `folder`, and in its subfolders if `descend`.
-void ListFolder(const fs::path& folder, bool descend, std::vector<std::string>* found, InputFiles* out) {
+void ListFolder(const fs::path& folder, bool descend, std::vector<std::string>* found,
+                InputFiles* out) {
   std::error_code error;
   fs::directory_iterator at(folder, fs::directory_options::skip_permission_denied, error);
   std::vector<fs::path> entries;
-  for (; !error && at != fs::directory_iterator(); at.increment(error)) entries.push_back(at->path());
+  for (; !error && at != fs::directory_iterator(); at.increment(error))
+    entries.push_back(at->path());
   if (error) {
     out->unusable.push_back({folder.string(), folder.string() + ": " + error.message()});
     return;
@@ -67,7 +69,8 @@ InputFiles FindInputFiles(const std::vector<std::string>& paths) {
       const size_t problems = out.unusable.size();
       ListFolder(path, true, &found, &out);
       if (found.empty() && out.unusable.size() == problems) {
-        out.unusable.push_back({path, path + ": no *.gpuprobe file in this folder or one level below"});
+        out.unusable.push_back(
+            {path, path + ": no *.gpuprobe file in this folder or one level below"});
       }
     } else {
       found.push_back(path);

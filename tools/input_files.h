@@ -15,14 +15,14 @@ struct Unusable {
 };
 
 struct InputFiles {
-  std::vector<std::string> paths;     // each file once, folders' files in order of their names
-  std::vector<Unusable> unusable;     // missing paths, folders without a trace, unreadable folders
-  std::vector<std::string> notices;   // the same file named twice
-  std::string run_name;               // last component of the first path
+  std::vector<std::string> paths;    // each file once, folders' files in order of their names
+  std::vector<Unusable> unusable;    // missing paths, folders without a trace, unreadable folders
+  std::vector<std::string> notices;  // the same file named twice
+  std::string run_name;              // last component of the first path
 };
 
-// A folder stands for every *.gpuprobe file in it and in its direct subfolders. Whether a named file is a
-// trace is for the reader to say.
+// A folder stands for every *.gpuprobe file in it and in its direct subfolders. Whether a named
+// file is a trace is for the reader to say.
 InputFiles FindInputFiles(const std::vector<std::string>& paths);
 
 }  // namespace gpuprobe::tools

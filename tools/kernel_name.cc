@@ -15,7 +15,8 @@
 
 // In libstdc++.a since GCC 4.3, but in none of its headers and not exported by libstdc++.so.
 extern "C" int __gcclibcxx_demangle_callback(const char* mangled,
-                                             void (*callback)(const char* text, size_t size, void* opaque),
+                                             void (*callback)(const char* text, size_t size,
+                                                              void* opaque),
                                              void* opaque);
 
 namespace gpuprobe::tools {
@@ -99,7 +100,8 @@ std::string CutArgumentNamespaces(std::string_view name) {
     while (end < name.size() && IsNameCharacter(name[end])) ++end;
     std::string_view word = name.substr(at, end - at);
     const size_t colons = word.rfind("::");
-    if (depth > 0 && colons != word.npos && colons + 2 < word.size()) word.remove_prefix(colons + 2);
+    if (depth > 0 && colons != word.npos && colons + 2 < word.size())
+      word.remove_prefix(colons + 2);
     out.append(word);
     for (at = end; at < name.size() && !IsNameCharacter(name[at]); ++at) {
       if (name[at] == '<') ++depth;
@@ -113,8 +115,8 @@ std::string CutArgumentNamespaces(std::string_view name) {
   return out;
 }
 
-// Without its last template arguments, so many that it fits: "kernel<4, Functor<...>, ...>". Unchanged if
-// not even the first fits.
+// Without its last template arguments, so many that it fits: "kernel<4, Functor<...>, ...>".
+// Unchanged if not even the first fits.
 std::string DropLastArguments(const std::string& name, size_t width) {
   const size_t open = name.find('<');
   if (open == name.npos || !name.ends_with('>')) return name;
@@ -131,9 +133,12 @@ std::string DropLastArguments(const std::string& name, size_t width) {
 
 // What says nothing about which kernel it is.
 constexpr std::pair<std::string_view, std::string_view> kShorter[] = {
-    {"(anonymous namespace)::", ""},      {"<unnamed>::", ""},
-    {"at::native::", "at::"},             {"std::__cxx11::", "std::"},
-    {"cuda::std::__4::", "cuda::std::"},  {"unsigned int", "uint"},
+    {"(anonymous namespace)::", ""},
+    {"<unnamed>::", ""},
+    {"at::native::", "at::"},
+    {"std::__cxx11::", "std::"},
+    {"cuda::std::__4::", "cuda::std::"},
+    {"unsigned int", "uint"},
     {"unsigned long", "ulong"},
 };
 
@@ -152,9 +157,10 @@ struct DemangleBudget {
   std::jmp_buf out_of_it;
 };
 
-// Whether the demangler would print less than `limit`. Substitutions let a name of a few hundred bytes
-// demangle to more than any memory; __cxa_demangle has no limit, but this variant of libstdc++ hands its
-// output over piecemeal and keeps all its state on the stack, so that leaving it half-way loses nothing.
+// Whether the demangler would print less than `limit`. Substitutions let a name of a few hundred
+// bytes demangle to more than any memory; __cxa_demangle has no limit, but this variant of
+// libstdc++ hands its output over piecemeal and keeps all its state on the stack, so that leaving
+// it half-way loses nothing.
 bool DemanglesToLess(const char* mangled, size_t limit) {
   DemangleBudget budget;
   budget.left = limit;
@@ -197,6 +203,21 @@ std::string ShortKernelName(std::string_view demangled, size_t width) {
   if (DisplayWidth(shown) > width) shown = DropLastArguments(shown, width);
   if (DisplayWidth(shown) > width) shown = FoldTemplates(shown, 0);
   return MiddleEllipsis(ToPrintable(shown), width);
+}
+
+const std::string& KernelNames::Full(int32_t name) {
+  Entry& entry = cache_[static_cast<size_t>(name)];
+  if (!entry.known) entry.full = Demangle(mangled_[static_cast<size_t>(name)]);
+  entry.known = true;
+  return entry.full;
+}
+
+const std::string& KernelNames::Short(int32_t name, size_t width) {
+  const std::string& full = Full(name);
+  Entry& entry = cache_[static_cast<size_t>(name)];
+  if (entry.width != width) entry.shortened = ShortKernelName(full, width);
+  entry.width = width;
+  return entry.shortened;
 }
 
 }  // namespace gpuprobe::tools

@@ -13,9 +13,10 @@ namespace gpuprobe::tools {
 namespace {
 
 constexpr int64_t kSecondNs = 1'000'000'000;
-// GPU work may start a little before its call by the error of clock conversion (microseconds), and long
-// after it if much was queued. Beyond these bounds the times are of another clock: CUPTI has been seen to
-// deliver kernels 1e14 ns off after a second registration of a timestamp callback (pytorch #192021).
+// GPU work may start a little before its call by the error of clock conversion (microseconds), and
+// long after it if much was queued. Beyond these bounds the times are of another clock: CUPTI has
+// been seen to deliver kernels 1e14 ns off after a second registration of a timestamp callback
+// (pytorch #192021).
 constexpr int64_t kMaxEarlyNs = kSecondNs;
 constexpr int64_t kMaxLateNs = 12 * 3600 * kSecondNs;
 constexpr uint8_t kTimingInvalid = 3;  // UntimedOp::timing
@@ -28,15 +29,18 @@ bool IsDriver(const Timeline& timeline, const HostCall& call) {
 
 bool Submits(const Timeline& timeline, const HostCall& call) {
   switch (timeline.symbols[static_cast<size_t>(call.symbol)].call_class) {
-    case CallClass::kLaunch: case CallClass::kCopy: case CallClass::kCopyBlocking: case CallClass::kGraph:
+    case CallClass::kLaunch:
+    case CallClass::kCopy:
+    case CallClass::kCopyBlocking:
+    case CallClass::kGraph:
       return true;
     default:
       return false;
   }
 }
 
-// Of the calls that `wanted` accepts. Where several share an id, one that can submit work wins, else the
-// first.
+// Of the calls that `wanted` accepts. Where several share an id, one that can submit work wins,
+// else the first.
 template <typename Wanted>
 Indices BuildIndex(const Timeline& timeline, Wanted wanted) {
   Indices indices(timeline.processes.size());
@@ -49,8 +53,9 @@ Indices BuildIndex(const Timeline& timeline, Wanted wanted) {
     if (!wanted(call)) continue;
     CorrelationIndex& index = indices[static_cast<size_t>(call.process)];
     const int32_t known = index.Find(call.correlation);
-    const bool better = known < 0 || (Submits(timeline, call) &&
-                                      !Submits(timeline, timeline.calls[static_cast<size_t>(known)]));
+    const bool better =
+        known < 0 ||
+        (Submits(timeline, call) && !Submits(timeline, timeline.calls[static_cast<size_t>(known)]));
     if (better) index.Set(call.correlation, static_cast<int32_t>(i));
   }
   return indices;
@@ -94,8 +99,8 @@ uint64_t LinkOps(const Indices& indices, Timeline* timeline) {
     if (call >= 0 && Submits(*timeline, timeline->calls[static_cast<size_t>(call)])) {
       op.submission = call;
       if (InAnotherClock(op, timeline->calls[static_cast<size_t>(call)])) {
-        timeline->untimed.push_back({op.kind, kTimingInvalid, op.device, op.stream, op.process, op.name,
-                                     op.correlation, op.start_ns});
+        timeline->untimed.push_back({op.kind, kTimingInvalid, op.device, op.stream, op.process,
+                                     op.name, op.correlation, op.start_ns});
         continue;
       }
     }
@@ -114,9 +119,10 @@ void LinkCalls(LoadedRun* run) {
   const Indices indices = BuildIndex(timeline, [](const HostCall&) { return true; });
   const uint64_t moved = LinkOps(indices, &timeline);
   if (moved > 0) {
-    run->notices.push_back(absl::StrCat(FormatPlural(moved, "GPU record"),
-                                        " with times that cannot belong to the call that submitted them: "
-                                        "counted, not used"));
+    run->notices.push_back(
+        absl::StrCat(FormatPlural(moved, "GPU record"),
+                     " with times that cannot belong to the call that submitted them: "
+                     "counted, not used"));
   }
   for (SyncOp& sync : timeline.syncs) {
     sync.call = indices[static_cast<size_t>(sync.process)].Find(sync.correlation);

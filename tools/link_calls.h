@@ -9,9 +9,9 @@
 
 namespace gpuprobe::tools {
 
-// The timeline must be sorted. Removes driver calls beneath runtime calls, fills GpuOp::submission and
-// SyncOp::call, and moves operations whose times cannot belong to the call that submitted them (hours away:
-// a record in another clock's domain) to Timeline::untimed, with a notice.
+// The timeline must be sorted. Removes driver calls beneath runtime calls, fills GpuOp::submission
+// and SyncOp::call, and moves operations whose times cannot belong to the call that submitted them
+// (hours away: a record in another clock's domain) to Timeline::untimed, with a notice.
 void LinkCalls(LoadedRun* run);
 
 }  // namespace gpuprobe::tools

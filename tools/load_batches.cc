@@ -10,22 +10,22 @@
 namespace gpuprobe::tools {
 namespace {
 
-// No time of a trace lies outside (1970 to 2116): what does was written by a broken clock or by somebody
-// who means harm, and differences to it would overflow.
+// No time of a trace lies outside (1970 to 2116): what does was written by a broken clock or by
+// somebody who means harm, and differences to it would overflow.
 constexpr int64_t kLatestNs = int64_t{1} << 62;
 constexpr uint8_t kTimingInvalid = static_cast<uint8_t>(proto::RecordTiming::kInvalid);
 
-bool Believable(int64_t start_ns, int64_t end_ns) {
-  return start_ns >= 0 && end_ns <= kLatestNs && start_ns <= end_ns;
-}
-
 // Kinds of CUpti_ActivityOverheadKind that exist because somebody traces. The others are the
-// application's own: compiler (1), module loading (4 << 16), lazy function loading (5 << 16), a full
-// command buffer (6 << 16).
+// application's own: compiler (1), module loading (4 << 16), lazy function loading (5 << 16), a
+// full command buffer (6 << 16).
 bool IsProfilerOverhead(uint32_t kind) {
   if ((kind & 0xffff) != 0) return false;
   switch (kind >> 16) {
-    case 1: case 2: case 3: case 7: case 8:  // flush, instrumentation, resource, buffer request, UVM init
+    case 1:
+    case 2:
+    case 3:
+    case 7:
+    case 8:  // flush, instrumentation, resource, buffer request, UVM init
       return true;
     default:
       return false;
@@ -33,9 +33,19 @@ bool IsProfilerOverhead(uint32_t kind) {
 }
 
 // Id of the frame's dictionary -> id of the Timeline; -1 for what the frame does not define.
-int32_t Lookup(const std::vector<int32_t>& ids, uint32_t id) { return id < ids.size() ? ids[id] : -1; }
+int32_t Lookup(const std::vector<int32_t>& ids, uint32_t id) {
+  return id < ids.size() ? ids[id] : -1;
+}
 
 }  // namespace
+
+bool FileLoader::Believable(int64_t start_ns, int64_t end_ns) {
+  if (start_ns < 0 || end_ns > kLatestNs || start_ns > end_ns) return false;
+  // 146 years of durations in all: no real run comes near, and no sum over records can overflow.
+  if (end_ns - start_ns > duration_budget_ns_) return false;
+  duration_budget_ns_ -= end_ns - start_ns;
+  return true;
+}
 
 FileLoader::Lane FileLoader::LaneOf(const proto::GpuColumns& columns, FileState* file) {
   const int32_t device = DeviceOf(columns.device, file);
@@ -58,10 +68,11 @@ void FileLoader::AddOp(const proto::GpuColumns& columns, size_t i, GpuOp op) {
     run_->timeline.ops.push_back(op);
     return;
   }
-  const bool unfinished = columns.timing == proto::RecordTiming::kUnfinished && Believable(op.start_ns, op.start_ns);
-  run_->timeline.untimed.push_back({op.kind, valid ? kTimingInvalid : static_cast<uint8_t>(columns.timing),
-                                    op.device, op.stream, op.process, op.name, op.correlation,
-                                    unfinished ? op.start_ns : 0});
+  const bool unfinished =
+      columns.timing == proto::RecordTiming::kUnfinished && Believable(op.start_ns, op.start_ns);
+  run_->timeline.untimed.push_back(
+      {op.kind, valid ? kTimingInvalid : static_cast<uint8_t>(columns.timing), op.device, op.stream,
+       op.process, op.name, op.correlation, unfinished ? op.start_ns : 0});
 }
 
 void FileLoader::LoadKernels(const KernelBatch& batch, const FrameHeader& header, FileState* file) {
@@ -162,7 +173,8 @@ void FileLoader::LoadApi(const ApiBatch& batch, const FrameHeader& header, FileS
 void FileLoader::LoadSyncs(const SyncBatch& batch, const FrameHeader& header, FileState* file) {
   proto::SyncColumns& columns = columns_.syncs;
   proto::Decode(batch, header, &columns);
-  run_->timeline.processes[static_cast<size_t>(file->process)].has_sync_records |= columns.count > 0;
+  run_->timeline.processes[static_cast<size_t>(file->process)].has_sync_records |=
+      columns.count > 0;
   for (size_t i = 0; i < columns.count; ++i) {
     if (!Believable(columns.start_ns[i], columns.end_ns[i])) {
       ++impossible_records_;
@@ -184,17 +196,19 @@ void FileLoader::LoadSyncs(const SyncBatch& batch, const FrameHeader& header, Fi
   }
 }
 
-void FileLoader::LoadEvents(const CudaEventBatch& batch, const FrameHeader& header, FileState* file) {
+void FileLoader::LoadEvents(const CudaEventBatch& batch, const FrameHeader& header,
+                            FileState* file) {
   proto::CudaEventColumns& columns = columns_.events;
   proto::Decode(batch, header, &columns);
   for (size_t i = 0; i < columns.count; ++i) {
     run_->timeline.events.push_back(
-        {file->process, ContextStream(columns.context[i], columns.stream_plus1[i], file), columns.event[i],
-         columns.correlation[i], columns.event_sync_id[i]});
+        {file->process, ContextStream(columns.context[i], columns.stream_plus1[i], file),
+         columns.event[i], columns.correlation[i], columns.event_sync_id[i]});
   }
 }
 
-void FileLoader::LoadOverheads(const OverheadBatch& batch, const FrameHeader& header, FileState* file) {
+void FileLoader::LoadOverheads(const OverheadBatch& batch, const FrameHeader& header,
+                               FileState* file) {
   proto::OverheadColumns& columns = columns_.overheads;
   proto::Decode(batch, header, &columns);
   for (size_t i = 0; i < columns.count; ++i) {
@@ -203,8 +217,9 @@ void FileLoader::LoadOverheads(const OverheadBatch& batch, const FrameHeader& he
       continue;
     }
     const int32_t thread = columns.thread[i] == 0 ? -1 : ThreadOf(columns.thread[i], file);
-    run_->timeline.overheads.push_back({columns.start_ns[i], columns.end_ns[i], columns.kind[i], file->process,
-                                        thread, IsProfilerOverhead(columns.kind[i])});
+    run_->timeline.overheads.push_back({columns.start_ns[i], columns.end_ns[i], columns.kind[i],
+                                        file->process, thread,
+                                        IsProfilerOverhead(columns.kind[i])});
   }
 }
 

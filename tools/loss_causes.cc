@@ -20,9 +20,11 @@ const LossWords& WordsForLoss(uint32_t cause) {
       {"size_cap", "the trace reached its size limit", "records", true},
       {"name_table_full", "kernel names replaced (name table full)", "records", false},
       {"discarded", "activity data discarded for want of a buffer", "bytes", true},
-      {"foreign_buffer", "buffers taken by another CUPTI client", "records", true},
+      {"foreign_buffer", "buffers that another CUPTI client took over", "buffers", true},
+      {"untimed", "calls or waits without usable times", "records", false},
   };
-  static constexpr LossWords kUnknown = {"other", "a cause that this version does not know", "records", true};
+  static constexpr LossWords kUnknown = {"other", "a cause that this version does not know",
+                                         "records", true};
   return cause < std::size(kWords) ? kWords[cause] : kUnknown;
 }
 

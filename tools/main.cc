@@ -50,7 +50,8 @@ int Print(const std::string& text) {
 int64_t WindowStart(const Timeline& timeline, const CommandLine& command) {
   for (const GpuOp& op : timeline.ops) {  // sorted by start
     if (command.device.has_value() && op.device != *command.device) continue;
-    if (command.pid.has_value() && timeline.processes[static_cast<size_t>(op.process)].pid != *command.pid) {
+    if (command.pid.has_value() &&
+        timeline.processes[static_cast<size_t>(op.process)].pid != *command.pid) {
       continue;
     }
     return op.start_ns;
@@ -59,7 +60,8 @@ int64_t WindowStart(const Timeline& timeline, const CommandLine& command) {
 }
 
 absl::Status CheckDevice(const Timeline& timeline, const CommandLine& command) {
-  if (!command.device.has_value() || static_cast<size_t>(*command.device) < timeline.devices.size()) {
+  if (!command.device.has_value() ||
+      static_cast<size_t>(*command.device) < timeline.devices.size()) {
     return absl::OkStatus();
   }
   std::vector<std::string> known;
@@ -67,8 +69,8 @@ absl::Status CheckDevice(const Timeline& timeline, const CommandLine& command) {
     known.push_back(DeviceLabel(timeline, static_cast<int32_t>(d)));
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("no device ", *command.device, " in this run; it has: ",
-                   known.empty() ? "none" : absl::StrJoin(known, ", ")));
+      absl::StrCat("no device ", *command.device,
+                   " in this run; it has: ", known.empty() ? "none" : absl::StrJoin(known, ", ")));
 }
 
 absl::Status CheckProcess(const Timeline& timeline, const CommandLine& command) {
@@ -78,8 +80,9 @@ absl::Status CheckProcess(const Timeline& timeline, const CommandLine& command) 
     if (process.pid == *command.pid) return absl::OkStatus();
     known.push_back(process.pid);
   }
-  return absl::InvalidArgumentError(absl::StrCat("no process ", *command.pid, " in this run; it has: ",
-                                                 known.empty() ? "none" : absl::StrJoin(known, ", ")));
+  return absl::InvalidArgumentError(
+      absl::StrCat("no process ", *command.pid,
+                   " in this run; it has: ", known.empty() ? "none" : absl::StrJoin(known, ", ")));
 }
 
 absl::StatusOr<Options> MakeOptions(const Timeline& timeline, const CommandLine& command) {
@@ -97,7 +100,8 @@ absl::StatusOr<Options> MakeOptions(const Timeline& timeline, const CommandLine&
   };
   if (command.from.has_value()) options.from_ns = at(*command.from);
   if (command.to.has_value()) options.to_ns = at(*command.to);
-  if (options.from_ns.has_value() && options.to_ns.has_value() && *options.from_ns >= *options.to_ns) {
+  if (options.from_ns.has_value() && options.to_ns.has_value() &&
+      *options.from_ns >= *options.to_ns) {
     return absl::InvalidArgumentError("--from must lie before --to");
   }
   return options;
@@ -116,7 +120,8 @@ int Report(const CommandLine& command, const InputFiles& files) {
   if (!output.ok()) return Fail(std::string(output.status().message()));
   const ReportInput input = {*run, analysis, *options, command.top};
   output->Write(RenderReport(command.report, command.format, input));
-  if (const absl::Status status = output->Close(); !status.ok()) return Fail(std::string(status.message()));
+  if (const absl::Status status = output->Close(); !status.ok())
+    return Fail(std::string(status.message()));
   for (const Unusable& unusable : run->unusable) Fail(unusable.message);
   const bool complete = run->complete() && !CheckKernelRecords(input).unavailable;
   return complete ? kExitComplete : kExitPartial;
@@ -128,14 +133,17 @@ int Dump(const CommandLine& command, const InputFiles& files) {
   }
   absl::StatusOr<Output> output = Output::Open(command.output, files.paths);
   if (!output.ok()) return Fail(std::string(output.status().message()));
-  const absl::StatusOr<bool> complete = WriteDump(files, {command.format, command.pid, command.top}, &*output);
+  const absl::StatusOr<bool> complete =
+      WriteDump(files, {command.format, command.pid, command.top}, &*output);
   if (!complete.ok()) return Fail(std::string(complete.status().message()));
-  if (const absl::Status status = output->Close(); !status.ok()) return Fail(std::string(status.message()));
+  if (const absl::Status status = output->Close(); !status.ok())
+    return Fail(std::string(status.message()));
   return *complete ? kExitComplete : kExitPartial;
 }
 
 int Main(const std::vector<std::string>& arguments) {
-  // A reader that goes away (| head) must end in a message and an exit code of ours, not in a signal.
+  // A reader that goes away (| head) must end in a message and an exit code of ours, not in a
+  // signal.
   std::signal(SIGPIPE, SIG_IGN);
   const absl::StatusOr<CommandLine> command = ParseCommandLine(arguments);
   if (!command.ok()) {

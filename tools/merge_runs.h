@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Sorts what is a concatenation of nearly ordered pieces: the batches of a trace. Each is in order as a
-// rule, and frames follow each other in time, so merging only the overlaps beats a general sort by far.
+// Sorts what is a concatenation of nearly ordered pieces: the batches of a trace. Each is in order
+// as a rule, and frames follow each other in time, so merging only the overlaps beats a general
+// sort by far.
 #ifndef GPUPROBE_TOOLS_MERGE_RUNS_H_
 #define GPUPROBE_TOOLS_MERGE_RUNS_H_
 

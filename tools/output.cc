@@ -29,24 +29,30 @@ absl::Status Failure(const std::string& name, int error) {
 
 }  // namespace
 
-absl::StatusOr<Output> Output::Open(const std::string& path, const std::vector<std::string>& inputs) {
+absl::StatusOr<Output> Output::Open(const std::string& path,
+                                    const std::vector<std::string>& inputs) {
   if (path.empty()) return Output(STDOUT_FILENO, "standard output", false);
   for (const std::string& input : inputs) {
     if (SameFile(path, input)) {
-      return absl::InvalidArgumentError(absl::StrCat("--output ", path, " would overwrite the trace itself"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("--output ", path, " would overwrite the trace itself"));
     }
   }
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666);
   if (fd < 0) return Failure(path, errno);
-  // O_NONBLOCK was for opening only: a FIFO without a reader fails (ENXIO) instead of waiting for ever.
+  // O_NONBLOCK was for opening only: a FIFO without a reader fails (ENXIO) instead of waiting for
+  // ever.
   const int flags = fcntl(fd, F_GETFL);
   if (flags >= 0) fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
   return Output(fd, path, true);
 }
 
 Output::Output(Output&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), name_(std::move(other.name_)), owned_(other.owned_),
-      pending_(std::move(other.pending_)), status_(std::move(other.status_)) {}
+    : fd_(std::exchange(other.fd_, -1)),
+      name_(std::move(other.name_)),
+      owned_(other.owned_),
+      pending_(std::move(other.pending_)),
+      status_(std::move(other.status_)) {}
 
 Output::~Output() {
   if (owned_ && fd_ >= 0) close(fd_);

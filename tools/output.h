@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Where a report goes: standard output or a file. Buffered; the first error sticks and is returned by
-// Close, so a full disk or a reader that has gone is noticed once and in words.
+// Where a report goes: standard output or a file. Buffered; the first error sticks and is returned
+// by Close, so a full disk or a reader that has gone is noticed once and in words.
 #ifndef GPUPROBE_TOOLS_OUTPUT_H_
 #define GPUPROBE_TOOLS_OUTPUT_H_
 
@@ -17,9 +17,10 @@ namespace gpuprobe::tools {
 
 class Output {
  public:
-  // Empty path: standard output. A file is created or overwritten, unless it is one of `inputs` (or the
-  // same file under another name): a report must not destroy the trace it was made from.
-  static absl::StatusOr<Output> Open(const std::string& path, const std::vector<std::string>& inputs);
+  // Empty path: standard output. A file is created or overwritten, unless it is one of `inputs` (or
+  // the same file under another name): a report must not destroy the trace it was made from.
+  static absl::StatusOr<Output> Open(const std::string& path,
+                                     const std::vector<std::string>& inputs);
   Output(Output&& other) noexcept;
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;

@@ -12,10 +12,14 @@ struct Report {
 };
 // In the order of ReportKind.
 constexpr Report kReports[] = {
-    {"summary", SummaryText, SummaryJson, SummaryCsv}, {"gaps", GapsText, GapsJson, GapsCsv},
-    {"waits", WaitsText, WaitsJson, WaitsCsv},         {"kernels", KernelsText, KernelsJson, KernelsCsv},
-    {"copies", CopiesText, CopiesJson, CopiesCsv},     {"api", ApiText, ApiJson, ApiCsv},
-    {"info", InfoText, InfoJson, InfoCsv},             {"dump", nullptr, nullptr, nullptr},
+    {"summary", SummaryText, SummaryJson, SummaryCsv},
+    {"gaps", GapsText, GapsJson, GapsCsv},
+    {"waits", WaitsText, WaitsJson, WaitsCsv},
+    {"kernels", KernelsText, KernelsJson, KernelsCsv},
+    {"copies", CopiesText, CopiesJson, CopiesCsv},
+    {"api", ApiText, ApiJson, ApiCsv},
+    {"info", InfoText, InfoJson, InfoCsv},
+    {"dump", nullptr, nullptr, nullptr},
 };
 
 }  // namespace
@@ -25,9 +29,12 @@ const char* ReportName(ReportKind kind) { return kReports[static_cast<size_t>(ki
 std::string RenderReport(ReportKind kind, Format format, const ReportInput& input) {
   const Report& report = kReports[static_cast<size_t>(kind)];
   switch (format) {
-    case Format::kText: return report.text(input);
-    case Format::kJson: return report.json(input) + "\n";
-    case Format::kCsv: return report.csv(input);
+    case Format::kText:
+      return report.text(input);
+    case Format::kJson:
+      return report.json(input) + "\n";
+    case Format::kCsv:
+      return report.csv(input);
   }
   return "";
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Renderers: what was loaded and analysed -> text, JSON or CSV. Pure: they neither read files nor decide
-// anything; the JSON keys are a promise (schema "gpuprobe.<report>/1"), the text is for people.
+// Renderers: what was loaded and analysed -> text, JSON or CSV. Pure: they neither read files nor
+// decide anything; the JSON keys are a promise (schema "gpuprobe.<report>/1"), the text is for
+// people.
 #ifndef GPUPROBE_TOOLS_REPORT_H_
 #define GPUPROBE_TOOLS_REPORT_H_
 
@@ -25,8 +26,8 @@ const char* ReportName(ReportKind kind);  // "summary", ...
 struct ReportInput {
   const LoadedRun& run;
   const Analysis& analysis;
-  Options options;                // the window in absolute trace time
-  std::optional<int> top;         // rows to list; nullopt: the report's default; 0: all
+  Options options;         // the window in absolute trace time
+  std::optional<int> top;  // rows to list; nullopt: the report's default; 0: all
 };
 
 // Everything but `dump`, which is a stream (report_dump.h). Ends in a newline.

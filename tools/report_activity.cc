@@ -21,13 +21,15 @@ constexpr size_t kNameWidth = 64;  // what kWideReportWidth leaves beside the nu
 // What differs between the three.
 struct Layout {
   ReportKind kind;
-  const char* rows_key;          // JSON
-  const char* count_title;       // nsys' word
+  const char* rows_key;     // JSON
+  const char* count_title;  // nsys' word
   const char* name_title;
   bool bytes, failures, mangled;
 };
-constexpr Layout kKernelLayout = {ReportKind::kKernels, "kernels", "Instances", "Name", false, false, true};
-constexpr Layout kCopyLayout = {ReportKind::kCopies, "operations", "Count", "Operation", true, false, false};
+constexpr Layout kKernelLayout = {
+    ReportKind::kKernels, "kernels", "Instances", "Name", false, false, true};
+constexpr Layout kCopyLayout = {
+    ReportKind::kCopies, "operations", "Count", "Operation", true, false, false};
 constexpr Layout kApiLayout = {ReportKind::kApi, "calls", "Num Calls", "Name", false, true, false};
 
 std::string PlainPercent(int64_t part, int64_t whole) {
@@ -81,13 +83,15 @@ std::string Text(const Layout& layout, const ActivityTable& activity, const Repo
   if (activity.rows.empty()) {
     absl::StrAppend(&out, "nothing recorded\n");
   } else {
-    absl::StrAppend(&out, RenderTable(table, 0, kWideReportWidth), MoreLine(shown, activity.rows.size(), 0));
+    absl::StrAppend(&out, RenderTable(table, 0, kWideReportWidth),
+                    MoreLine(shown, activity.rows.size(), 0));
     absl::StrAppend(&out, "\nTime %: of all rows (", FormatDuration(activity.total_ns),
                     "); % of wall: of ", FormatDuration(activity.wall_ns),
                     ". Sums of durations: what ran side by side counts twice.\n");
   }
   if (activity.untimed > 0) {
-    absl::StrAppend(&out, FormatPlural(activity.untimed, "record"), " without usable times in no row\n");
+    absl::StrAppend(&out, FormatPlural(activity.untimed, "record"),
+                    " without usable times in no row\n");
   }
   return out;
 }
@@ -124,7 +128,8 @@ std::string Csv(const Layout& layout, const ActivityTable& activity, const Repor
   for (const char* title : {"Avg (ns)", "Med (ns)", "Min (ns)", "Max (ns)", "StdDev (ns)"}) {
     table.columns.push_back({title});
   }
-  if (layout.bytes) table.columns.insert(table.columns.end(), {{"Total (B)"}, {"Throughput (B/s)"}});
+  if (layout.bytes)
+    table.columns.insert(table.columns.end(), {{"Total (B)"}, {"Throughput (B/s)"}});
   if (layout.failures) table.columns.push_back({"Failed"});
   table.columns.push_back({layout.name_title});
   if (layout.mangled) table.columns.push_back({"Mangled"});
@@ -162,9 +167,15 @@ ActivityTable Api(const ReportInput& input) {
 
 }  // namespace
 
-std::string KernelsText(const ReportInput& input) { return Text(kKernelLayout, Kernels(input), input); }
-std::string KernelsJson(const ReportInput& input) { return Json(kKernelLayout, Kernels(input), input); }
-std::string KernelsCsv(const ReportInput& input) { return Csv(kKernelLayout, Kernels(input), input); }
+std::string KernelsText(const ReportInput& input) {
+  return Text(kKernelLayout, Kernels(input), input);
+}
+std::string KernelsJson(const ReportInput& input) {
+  return Json(kKernelLayout, Kernels(input), input);
+}
+std::string KernelsCsv(const ReportInput& input) {
+  return Csv(kKernelLayout, Kernels(input), input);
+}
 std::string CopiesText(const ReportInput& input) { return Text(kCopyLayout, Copies(input), input); }
 std::string CopiesJson(const ReportInput& input) { return Json(kCopyLayout, Copies(input), input); }
 std::string CopiesCsv(const ReportInput& input) { return Csv(kCopyLayout, Copies(input), input); }

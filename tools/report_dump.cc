@@ -27,7 +27,8 @@ class LineWriter {
   void Begin(const std::string& path) { path_ = path; }
 
   void Open() {
-    if (format_ == Format::kCsv) AppendCsvRow({"file", "kind", "start_ns", "end_ns", "name", "fields"}, &line_);
+    if (format_ == Format::kCsv)
+      AppendCsvRow({"file", "kind", "start_ns", "end_ns", "name", "fields"}, &line_);
     if (format_ == Format::kJson) {
       json_.BeginObject().Field("schema", "gpuprobe.dump/1").Key("records").BeginArray();
     }
@@ -36,9 +37,15 @@ class LineWriter {
 
   void Write(const DumpRecord& record) {
     switch (format_) {
-      case Format::kText: Text(record); break;
-      case Format::kCsv: Csv(record); break;
-      case Format::kJson: Json(record); break;
+      case Format::kText:
+        Text(record);
+        break;
+      case Format::kCsv:
+        Csv(record);
+        break;
+      case Format::kJson:
+        Json(record);
+        break;
     }
     Send();
   }
@@ -56,7 +63,8 @@ class LineWriter {
 
  private:
   static std::string FieldText(const DumpField& field) {
-    return field.is_text ? absl::StrCat(field.key, "=\"", absl::Utf8SafeCEscape(ToValidUtf8(field.text)), "\"")
+    return field.is_text ? absl::StrCat(field.key, "=\"",
+                                        absl::Utf8SafeCEscape(ToValidUtf8(field.text)), "\"")
                          : absl::StrCat(field.key, "=", field.number);
   }
   static std::string AllFields(const DumpRecord& record) {
@@ -67,7 +75,8 @@ class LineWriter {
 
   void Text(const DumpRecord& record) {
     absl::StrAppend(&line_, record.kind);
-    if (record.timed) absl::StrAppend(&line_, " ", record.start_ns, " +", record.end_ns - record.start_ns);
+    if (record.timed)
+      absl::StrAppend(&line_, " ", record.start_ns, " +", record.end_ns - record.start_ns);
     if (!record.fields.empty()) absl::StrAppend(&line_, " ", AllFields(record));
     if (!record.name.empty()) absl::StrAppend(&line_, " ", ToPrintable(record.name));
     line_.push_back('\n');
@@ -107,7 +116,9 @@ class Dumper {
       : options_(options), output_(output), writer_(options.format, output) {}
 
   void Open() { writer_.Open(); }
-  void Close(bool partial, const std::vector<Unusable>& unusable) { writer_.Close(partial, unusable); }
+  void Close(bool partial, const std::vector<Unusable>& unusable) {
+    writer_.Close(partial, unusable);
+  }
 
   // Whether the file was complete.
   bool DumpFile(proto::TraceReader* reader) {
@@ -150,7 +161,8 @@ class Dumper {
 
 }  // namespace
 
-absl::StatusOr<bool> WriteDump(const InputFiles& files, const DumpOptions& options, Output* output) {
+absl::StatusOr<bool> WriteDump(const InputFiles& files, const DumpOptions& options,
+                               Output* output) {
   std::vector<Unusable> unusable = files.unusable;
   std::vector<std::unique_ptr<proto::TraceReader>> readers;
   for (const std::string& path : files.paths) {
@@ -163,7 +175,8 @@ absl::StatusOr<bool> WriteDump(const InputFiles& files, const DumpOptions& optio
   }
   if (readers.empty()) {
     return absl::InvalidArgumentError(absl::StrJoin(
-        unusable, "\n", [](std::string* out, const Unusable& item) { absl::StrAppend(out, item.message); }));
+        unusable, "\n",
+        [](std::string* out, const Unusable& item) { absl::StrAppend(out, item.message); }));
   }
   Dumper dumper(options, output);
   dumper.Open();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// The gaps of at least --min-gap, longest first, each with what ran before and after and its causes.
+// The gaps of at least --min-gap, longest first, each with what ran before and after and its
+// causes.
 #include <algorithm>
 #include <utility>
 
@@ -40,21 +41,23 @@ const GpuOp* OpAt(const ReportInput& input, int32_t op) {
   return op < 0 ? nullptr : &input.run.timeline.ops[static_cast<size_t>(op)];
 }
 
-std::string Neighbour(const ReportInput& input, int32_t op, size_t width) {
+std::string Neighbour(const ReportInput& input, int32_t op, size_t width, KernelNames* names) {
   const GpuOp* found = OpAt(input, op);
-  return found == nullptr ? "(edge)" : OpLabel(input.run.timeline, *found, width);
+  return found == nullptr ? "(edge)" : OpLabel(input.run.timeline, *found, width, names);
 }
 
 // The cause that takes most of the gap; "+" where others take part.
 const GapPart* MainPart(const DeviceReport& device, const Gap& gap) {
   const GapPart* main = nullptr;
   for (const GapPart& part : device.PartsOf(gap)) {
-    if (main == nullptr || part.end_ns - part.begin_ns > main->end_ns - main->begin_ns) main = &part;
+    if (main == nullptr || part.end_ns - part.begin_ns > main->end_ns - main->begin_ns)
+      main = &part;
   }
   return main;
 }
 
-void WriteNeighbour(const char* key, const ReportInput& input, int32_t op, JsonWriter* json) {
+void WriteNeighbour(const char* key, const ReportInput& input, int32_t op, KernelNames* names,
+                    JsonWriter* json) {
   json->Key(key);
   const GpuOp* found = OpAt(input, op);
   if (found == nullptr) {
@@ -64,11 +67,12 @@ void WriteNeighbour(const char* key, const ReportInput& input, int32_t op, JsonW
   const Timeline& timeline = input.run.timeline;
   json->BeginObject().Field("kind", OpKindKey(found->kind));
   const bool named = found->kind == OpKind::kKernel && found->name >= 0;
-  json->Field("name", named ? Demangle(timeline.names[static_cast<size_t>(found->name)])
-                            : OpLabel(timeline, *found, kReportWidth));
+  json->Field("name",
+              named ? names->Full(found->name) : OpLabel(timeline, *found, kReportWidth, names));
   json->Field("pid", timeline.processes[static_cast<size_t>(found->process)].pid);
   json->Key("stream");
-  found->stream < 0 ? json->Null() : json->Value(timeline.streams[static_cast<size_t>(found->stream)].stream);
+  found->stream < 0 ? json->Null()
+                    : json->Value(timeline.streams[static_cast<size_t>(found->stream)].stream);
   json->Field("correlation", found->correlation);
   json->Field("start_ns", found->start_ns).Field("end_ns", found->end_ns).EndObject();
 }
@@ -83,32 +87,40 @@ std::string GapsText(const ReportInput& input) {
   }
   absl::StrAppend(&out, "\n");
   for (const DeviceReport& device : input.analysis.devices) {
-    absl::StrAppend(&out, "GPU ", device.device, ": ", FormatPlural(device.listed_gaps, "gap"), " of at least ",
-                    FormatDuration(input.options.min_gap_ns), ", ", FormatDuration(device.listed_gaps_ns),
-                    " of ", FormatDuration(device.idle_ns), " idle (", FormatPlural(device.gaps.size(), "gap"),
-                    " in all)\n");
+    absl::StrAppend(&out, "GPU ", device.device, ": ", FormatPlural(device.listed_gaps, "gap"),
+                    " of at least ", FormatDuration(input.options.min_gap_ns), ", ",
+                    FormatDuration(device.listed_gaps_ns), " of ", FormatDuration(device.idle_ns),
+                    " idle (", FormatPlural(device.gaps.size(), "gap"), " in all)\n");
   }
   const std::vector<Listed> listed = ListGaps(input);
   if (listed.empty()) return out;
   Table table;
-  table.columns = {{"GPU"}, {"begin"}, {"idle"}, {"because", Align::kLeft}, {"before", Align::kLeft},
-                   {"after", Align::kLeft}, {"where", Align::kLeft, true}};
+  table.columns = {{"GPU"},
+                   {"begin"},
+                   {"idle"},
+                   {"because", Align::kLeft},
+                   {"before", Align::kLeft},
+                   {"after", Align::kLeft},
+                   {"where", Align::kLeft, true}};
   const size_t shown = RowLimit(input, listed.size(), kDefaultRows);
+  KernelNames names(input.run.timeline.names);
   const int64_t origin = Origin(input.analysis);
   for (size_t i = 0; i < shown; ++i) {
     const Listed& row = listed[i];
     const GapPart* main = MainPart(*row.device, *row.gap);
     const bool others = main != nullptr && main->end_ns - main->begin_ns < row.duration();
-    table.rows.push_back({absl::StrCat(row.device->device), RelativeTime(row.gap->begin_ns, origin),
-                          FormatDuration(row.duration()),
-                          main == nullptr ? "" : absl::StrCat(CauseLabel(main->cause), others ? " +" : ""),
-                          Neighbour(input, row.gap->previous_op, kNeighbourWidth),
-                          Neighbour(input, row.gap->next_op, kNeighbourWidth),
-                          main == nullptr ? "" : WhereOf(input.analysis, *main)});
+    table.rows.push_back(
+        {absl::StrCat(row.device->device), RelativeTime(row.gap->begin_ns, origin),
+         FormatDuration(row.duration()),
+         main == nullptr ? "" : absl::StrCat(CauseLabel(main->cause), others ? " +" : ""),
+         Neighbour(input, row.gap->previous_op, kNeighbourWidth, &names),
+         Neighbour(input, row.gap->next_op, kNeighbourWidth, &names),
+         main == nullptr ? "" : WhereOf(input.analysis, *main)});
   }
-  absl::StrAppend(&out, "\n", RenderTable(table, 0, kWideReportWidth), MoreLine(shown, listed.size(), 0),
-                  "\nLongest first; begin: seconds into the window, as --from takes it; +: with other causes "
-                  "(--format json)\n");
+  absl::StrAppend(
+      &out, "\n", RenderTable(table, 0, kWideReportWidth), MoreLine(shown, listed.size(), 0),
+      "\nLongest first; begin: seconds into the window, as --from takes it; +: with other causes "
+      "(--format json)\n");
   return out;
 }
 
@@ -122,27 +134,34 @@ std::string GapsJson(const ReportInput& input) {
   json.Key("devices").BeginArray();
   for (const DeviceReport& device : input.analysis.devices) {
     const Device& info = input.run.timeline.devices[static_cast<size_t>(device.device)];
-    json.BeginObject().Field("device", device.device).Field("uuid", info.uuid).Field("name", info.name);
+    json.BeginObject()
+        .Field("device", device.device)
+        .Field("uuid", info.uuid)
+        .Field("name", info.name);
     WriteWindow(device.window, &json);
     json.Key("idle_ns");
     known ? json.Value(device.idle_ns) : json.Null();
-    json.Field("count", known ? device.listed_gaps : 0).Field("total_ns", known ? device.listed_gaps_ns : 0);
+    json.Field("count", known ? device.listed_gaps : 0)
+        .Field("total_ns", known ? device.listed_gaps_ns : 0);
     json.Field("all_count", known ? device.gaps.size() : 0).EndObject();
   }
   json.EndArray();
   json.Key("gaps").BeginArray();
   const std::vector<Listed> listed = known ? ListGaps(input) : std::vector<Listed>();
   const size_t shown = RowLimit(input, listed.size(), 0);
+  KernelNames names(input.run.timeline.names);
   for (size_t i = 0; i < shown; ++i) {
     const Listed& row = listed[i];
     json.BeginObject().Field("device", row.device->device);
     json.Field("begin_ns", row.gap->begin_ns).Field("end_ns", row.gap->end_ns);
     json.Field("duration_ns", row.duration());
-    WriteNeighbour("previous", input, row.gap->previous_op, &json);
-    WriteNeighbour("next", input, row.gap->next_op, &json);
+    WriteNeighbour("previous", input, row.gap->previous_op, &names, &json);
+    WriteNeighbour("next", input, row.gap->next_op, &names, &json);
     json.Key("parts").BeginArray();
     for (const GapPart& part : row.device->PartsOf(*row.gap)) {
-      json.BeginObject().Field("cause", CauseKey(part.cause)).Field("where", WhereOf(input.analysis, part));
+      json.BeginObject()
+          .Field("cause", CauseKey(part.cause))
+          .Field("where", WhereOf(input.analysis, part));
       json.Field("begin_ns", part.begin_ns).Field("end_ns", part.end_ns);
       json.Field("ns", part.end_ns - part.begin_ns).EndObject();
     }
@@ -155,22 +174,24 @@ std::string GapsJson(const ReportInput& input) {
 
 std::string GapsCsv(const ReportInput& input) {
   Table table;
-  for (const char* title : {"device", "begin_ns", "end_ns", "duration_ns", "previous", "next", "cause",
-                            "part_begin_ns", "part_end_ns", "part_ns", "where"}) {
+  for (const char* title : {"device", "begin_ns", "end_ns", "duration_ns", "previous", "next",
+                            "cause", "part_begin_ns", "part_end_ns", "part_ns", "where"}) {
     table.columns.push_back({title});
   }
   if (CheckKernelRecords(input).unavailable) return RenderCsv(table);
   const std::vector<Listed> listed = ListGaps(input);
   const size_t shown = RowLimit(input, listed.size(), 0);
+  KernelNames names(input.run.timeline.names);
   for (size_t i = 0; i < shown; ++i) {
     const Listed& row = listed[i];
     for (const GapPart& part : row.device->PartsOf(*row.gap)) {
       table.rows.push_back({absl::StrCat(row.device->device), absl::StrCat(row.gap->begin_ns),
                             absl::StrCat(row.gap->end_ns), absl::StrCat(row.duration()),
-                            Neighbour(input, row.gap->previous_op, kReportWidth),
-                            Neighbour(input, row.gap->next_op, kReportWidth), CauseKey(part.cause),
-                            absl::StrCat(part.begin_ns), absl::StrCat(part.end_ns),
-                            absl::StrCat(part.end_ns - part.begin_ns), WhereOf(input.analysis, part)});
+                            Neighbour(input, row.gap->previous_op, kReportWidth, &names),
+                            Neighbour(input, row.gap->next_op, kReportWidth, &names),
+                            CauseKey(part.cause), absl::StrCat(part.begin_ns),
+                            absl::StrCat(part.end_ns), absl::StrCat(part.end_ns - part.begin_ns),
+                            WhereOf(input.analysis, part)});
     }
   }
   return RenderCsv(table);

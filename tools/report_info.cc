@@ -22,7 +22,8 @@ constexpr size_t kLabelWidth = 12;
 void AppendFact(const std::string& label, const std::string& text, std::string* out) {
   if (text.empty()) return;
   absl::StrAppend(out, "  ", absl::StrFormat("%-*s", static_cast<int>(kLabelWidth), label),
-                  WrapText(ToPrintable(text), kLabelWidth + 2, kLabelWidth + 2, kReportWidth), "\n");
+                  WrapText(ToPrintable(text), kLabelWidth + 2, kLabelWidth + 2, kReportWidth),
+                  "\n");
 }
 
 // CUPTI API versions are CUDA's: 130001 is of CUDA 13.0.
@@ -54,14 +55,16 @@ std::string ChangedSettings(const ProcessCapture& capture) {
 
 std::string Clocks(const ClockFacts& clock) {
   if (clock.pairs == 0) return "no pair recorded";
-  std::string text = absl::StrCat(
-      FormatPlural(clock.pairs, "pair"), " over ", FormatDuration(clock.last_trace_ns - clock.first_trace_ns),
-      ", read within ", FormatDuration(clock.uncertainty_ns), "; wall clock moved by ",
-      FormatDuration(clock.realtime_drift_ns));
+  std::string text =
+      absl::StrCat(FormatPlural(clock.pairs, "pair"), " over ",
+                   FormatDuration(clock.last_trace_ns - clock.first_trace_ns), ", read within ",
+                   FormatDuration(clock.uncertainty_ns), "; wall clock moved by ",
+                   FormatDuration(clock.realtime_drift_ns));
   if (clock.realtime_step_ns > kSameClockNs) {
     absl::StrAppend(&text, " (a step of ", FormatDuration(clock.realtime_step_ns), ")");
   }
-  if (clock.cupti_read) absl::StrAppend(&text, "; CUPTI's by ", FormatDuration(clock.cupti_drift_ns));
+  if (clock.cupti_read)
+    absl::StrAppend(&text, "; CUPTI's by ", FormatDuration(clock.cupti_drift_ns));
   if (clock.monotonic_wobble_ns != 0) {
     absl::StrAppend(&text, "; trace clock departs from the monotonic one by ",
                     FormatDuration(clock.monotonic_wobble_ns));
@@ -77,15 +80,16 @@ std::string CostText(const CostFacts& cost, int64_t captured_ns) {
       FormatPercent(static_cast<double>(cost.drain_cpu_ns), static_cast<double>(captured_ns)),
       " of a core); ", FormatPlural(cost.records, "record"), ", ", FormatBytes(cost.written_bytes));
   if (cost.records > 0) {
-    absl::StrAppendFormat(&text, " (%.2f bytes and %.0f ns a record)",
-                          static_cast<double>(cost.written_bytes) / static_cast<double>(cost.records),
-                          static_cast<double>(cost.drain_cpu_ns) / static_cast<double>(cost.records));
+    absl::StrAppendFormat(
+        &text, " (%.2f bytes and %.0f ns a record)",
+        static_cast<double>(cost.written_bytes) / static_cast<double>(cost.records),
+        static_cast<double>(cost.drain_cpu_ns) / static_cast<double>(cost.records));
   }
   absl::StrAppend(&text, "; ", FormatBytes(cost.memory_bytes), " reserved; ",
                   FormatPlural(cost.buffers_completed, "buffer"), " completed, at most ",
                   cost.buffers_peak, " at once, ", cost.buffers_outstanding, " outstanding; ",
-                  FormatPlural(cost.flush_calls, "flush call"), " took ", FormatDuration(cost.flush_ns),
-                  "; start took ", FormatDuration(cost.start_ns));
+                  FormatPlural(cost.flush_calls, "flush call"), " took ",
+                  FormatDuration(cost.flush_ns), "; start took ", FormatDuration(cost.start_ns));
   return text;
 }
 
@@ -94,7 +98,8 @@ std::string Captured(const Process& process) {
   if (process.has_runtime_api) what.push_back("runtime calls");
   if (process.has_driver_api) what.push_back("driver calls");
   if (process.has_sync_records) what.push_back("synchronisation");
-  return what.empty() ? "no host calls: causes that need them are unknown" : absl::StrJoin(what, ", ");
+  return what.empty() ? "no host calls: causes that need them are unknown"
+                      : absl::StrJoin(what, ", ");
 }
 
 std::string ProcessBlock(const LoadedRun& run, size_t index, int64_t origin) {
@@ -104,46 +109,65 @@ std::string ProcessBlock(const LoadedRun& run, size_t index, int64_t origin) {
   if (process.rank >= 0) absl::StrAppend(&title, " rank ", process.rank);
   absl::StrAppend(&title, " on ", process.host.empty() ? "an unknown host" : process.host);
   std::string out = absl::StrCat("\n", WrapText(ToPrintable(title), 0, 2, kReportWidth), "\n");
-  AppendFact("command", process.command_line.empty() ? process.executable : process.command_line, &out);
+  AppendFact("command", process.command_line.empty() ? process.executable : process.command_line,
+             &out);
   AppendFact("captured",
              absl::StrCat(RelativeTime(process.capture_begin_ns, origin), " to ",
                           RelativeTime(process.capture_end_ns, origin), ", ",
                           process.ended ? absl::StrCat("closed (", capture.end_reason, ")")
                                         : "not closed: killed or still running"),
              &out);
-  AppendFact("gpuprobe", absl::StrCat(capture.gpuprobe_version.empty() ? "unknown version" : capture.gpuprobe_version,
-                                      ", door ", capture.door.empty() ? "unknown" : capture.door), &out);
+  AppendFact(
+      "gpuprobe",
+      absl::StrCat(capture.gpuprobe_version.empty() ? "unknown version" : capture.gpuprobe_version,
+                   ", door ", capture.door.empty() ? "unknown" : capture.door),
+      &out);
   AppendFact("off", capture.off_reason, &out);
   for (const std::string& warning : capture.warnings) AppendFact("warning", warning, &out);
-  AppendFact("CUPTI", absl::StrCat(CuptiVersion(capture.cupti_version), ", ",
-                                   capture.cupti_path.empty() ? "path unknown" : capture.cupti_path, ", ",
-                                   DriverVersion(capture.driver_version)), &out);
+  AppendFact("CUPTI",
+             absl::StrCat(CuptiVersion(capture.cupti_version), ", ",
+                          capture.cupti_path.empty() ? "path unknown" : capture.cupti_path, ", ",
+                          DriverVersion(capture.driver_version)),
+             &out);
   AppendFact("kinds", Outcomes(capture.kinds), &out);
   AppendFact("attributes", Outcomes(capture.attributes), &out);
   AppendFact("host calls", Captured(process), &out);
-  AppendFact("graphs", capture.graph_node_level ? "node by node (replay is slower while traced)" : "as a whole",
-             &out);
+  AppendFact(
+      "graphs",
+      capture.graph_node_level ? "node by node (replay is slower while traced)" : "as a whole",
+      &out);
   AppendFact("settings", ChangedSettings(capture), &out);
   AppendFact("clocks", Clocks(capture.clock), &out);
-  AppendFact("cost", CostText(capture.cost, process.capture_end_ns - process.capture_begin_ns), &out);
+  AppendFact("cost", CostText(capture.cost, process.capture_end_ns - process.capture_begin_ns),
+             &out);
   return out;
 }
 
 std::string FilesBlock(const LoadedRun& run) {
   Table table;
-  table.columns = {{"bytes"}, {"frames"}, {"records"}, {"B/record"}, {"damaged"}, {"unknown"},
-                   {"state", Align::kLeft}, {"file", Align::kLeft, true}};
+  table.columns = {{"bytes"},
+                   {"frames"},
+                   {"records"},
+                   {"B/record"},
+                   {"damaged"},
+                   {"unknown"},
+                   {"state", Align::kLeft},
+                   {"file", Align::kLeft, true}};
   for (const InputFile& file : run.timeline.inputs) {
     const std::string per_record =
         file.records == 0 ? "-"
                           : absl::StrFormat("%.2f", static_cast<double>(file.bytes) /
                                                         static_cast<double>(file.records));
-    table.rows.push_back({FormatCount(file.bytes), FormatCount(file.frames), FormatCount(file.records),
-                          per_record, file.damaged_bytes == 0 ? "-" : FormatBytes(file.damaged_bytes),
+    table.rows.push_back({FormatCount(file.bytes), FormatCount(file.frames),
+                          FormatCount(file.records), per_record,
+                          file.damaged_bytes == 0 ? "-" : FormatBytes(file.damaged_bytes),
                           file.unknown_packets + file.unknown_fields == 0
                               ? "-"
                               : FormatCount(file.unknown_packets + file.unknown_fields),
-                          file.complete ? "complete" : file.bytes == 0 ? "empty" : "partial", file.path});
+                          file.complete     ? "complete"
+                          : file.bytes == 0 ? "empty"
+                                            : "partial",
+                          file.path});
   }
   return table.rows.empty() ? "" : absl::StrCat("\nFILES\n", RenderTable(table, 2));
 }
@@ -156,19 +180,27 @@ std::string Period(int64_t begin_ns, int64_t end_ns, int64_t origin) {
 
 std::string LossBlock(const LoadedRun& run, int64_t origin) {
   Table table;
-  table.columns = {{"count"}, {"of", Align::kLeft}, {"pid"}, {"when", Align::kLeft},
+  table.columns = {{"count"},
+                   {"of", Align::kLeft},
+                   {"pid"},
+                   {"when", Align::kLeft},
                    {"cause", Align::kLeft, true}};
   for (const LossItem& loss : run.timeline.losses) {
     std::string cause = WordsForLoss(loss.cause).text;
     if (loss.detail != 0) absl::StrAppend(&cause, " (detail ", loss.detail, ")");
-    table.rows.push_back({FormatCount(loss.count), WordsForLoss(loss.cause).unit,
-                          absl::StrCat(run.timeline.processes[static_cast<size_t>(loss.process)].pid),
-                          Period(loss.begin_ns, loss.end_ns, origin), cause});
+    table.rows.push_back(
+        {FormatCount(loss.count), WordsForLoss(loss.cause).unit,
+         absl::StrCat(run.timeline.processes[static_cast<size_t>(loss.process)].pid),
+         Period(loss.begin_ns, loss.end_ns, origin), cause});
   }
-  std::string out = table.rows.empty() ? "\nLOST      nothing\n" : absl::StrCat("\nLOST\n", RenderTable(table, 2));
+  std::string out = table.rows.empty() ? "\nLOST      nothing\n"
+                                       : absl::StrCat("\nLOST\n", RenderTable(table, 2));
 
   Table damage;
-  damage.columns = {{"damage", Align::kLeft}, {"offset"}, {"bytes"}, {"when", Align::kLeft},
+  damage.columns = {{"damage", Align::kLeft},
+                    {"offset"},
+                    {"bytes"},
+                    {"when", Align::kLeft},
                     {"file and reason", Align::kLeft, true}};
   for (const FileDamage& item : run.damage) {
     const std::string& path = run.timeline.inputs[static_cast<size_t>(item.input)].path;
@@ -182,9 +214,10 @@ std::string LossBlock(const LoadedRun& run, int64_t origin) {
   blind.columns = {{"blind"}, {"pid"}, {"when", Align::kLeft}, {"who or why", Align::kLeft, true}};
   for (const Blind& item : run.timeline.blinds) {
     if (item.why != Blind::Why::kOtherClient) continue;
-    blind.rows.push_back({FormatDuration(item.end_ns - item.begin_ns),
-                          absl::StrCat(run.timeline.processes[static_cast<size_t>(item.process)].pid),
-                          Period(item.begin_ns, item.end_ns, origin), item.who});
+    blind.rows.push_back(
+        {FormatDuration(item.end_ns - item.begin_ns),
+         absl::StrCat(run.timeline.processes[static_cast<size_t>(item.process)].pid),
+         Period(item.begin_ns, item.end_ns, origin), item.who});
   }
   absl::StrAppend(&out, blind.rows.empty() ? "\nBLIND     never: no other CUPTI client took over\n"
                                            : absl::StrCat("\nBLIND\n", RenderTable(blind, 2)));
@@ -202,9 +235,10 @@ std::string CoverageBlock(const ReportInput& input) {
     for (const CauseTotal& cause : device.causes) {
       if (cause.cause == Cause::kUnknown) unknown_ns += cause.total_ns;
     }
-    std::string text = absl::StrCat(
-        FormatPercent(static_cast<double>(device.ops_with_submission), static_cast<double>(device.ops)),
-        " of ", FormatPlural(device.ops, "operation"), " with the call that submitted it");
+    std::string text = absl::StrCat(FormatPercent(static_cast<double>(device.ops_with_submission),
+                                                  static_cast<double>(device.ops)),
+                                    " of ", FormatPlural(device.ops, "operation"),
+                                    " with the call that submitted it");
     if (!check.unavailable) {
       absl::StrAppend(&text, "; ",
                       FormatPercent(static_cast<double>(device.idle_ns - unknown_ns),
@@ -213,21 +247,27 @@ std::string CoverageBlock(const ReportInput& input) {
     }
     if (device.untimed > 0) {
       absl::StrAppend(&text, "; without usable times: ", device.untimed_missing, " missing, ",
-                      device.untimed_unfinished, " unfinished, ", device.untimed_invalid, " invalid");
+                      device.untimed_unfinished, " unfinished, ", device.untimed_invalid,
+                      " invalid");
     }
     if (device.ops_before_submission > 0) {
       absl::StrAppend(&text, "; ", FormatCount(device.ops_before_submission),
-                      " start before their call, by at most ", FormatDuration(device.largest_skew_ns),
+                      " start before their call, by at most ",
+                      FormatDuration(device.largest_skew_ns),
                       " (clock conversion; read as no delay)");
     }
     AppendFact(absl::StrCat("GPU ", device.device), text, &out);
   }
   if (input.run.folded_driver_calls > 0) {
-    AppendFact("folded", absl::StrCat(FormatPlural(input.run.folded_driver_calls, "driver call"),
-                                      " beneath runtime calls"), &out);
+    AppendFact("folded",
+               absl::StrCat(FormatPlural(input.run.folded_driver_calls, "driver call"),
+                            " beneath runtime calls"),
+               &out);
   }
   if (!input.run.aligned) {
-    AppendFact("clocks", "files of several hosts or boots: not aligned, nothing is concluded across them", &out);
+    AppendFact("clocks",
+               "files of several hosts or boots: not aligned, nothing is concluded across them",
+               &out);
   }
   return out;
 }
@@ -246,7 +286,8 @@ void WriteClock(const ClockFacts& clock, JsonWriter* json) {
   json->Field("last_trace_ns", clock.last_trace_ns);
   json->Field("trace_minus_monotonic_ns", clock.trace_minus_monotonic_ns);
   json->Field("monotonic_wobble_ns", clock.monotonic_wobble_ns);
-  json->Field("realtime_drift_ns", clock.realtime_drift_ns).Field("realtime_step_ns", clock.realtime_step_ns);
+  json->Field("realtime_drift_ns", clock.realtime_drift_ns)
+      .Field("realtime_step_ns", clock.realtime_step_ns);
   json->Field("cupti_read", clock.cupti_read).Field("cupti_drift_ns", clock.cupti_drift_ns);
   json->Field("uncertainty_ns", clock.uncertainty_ns).Field("shift_ns", clock.shift_ns).EndObject();
 }
@@ -260,7 +301,8 @@ void WriteCost(const CostFacts& cost, JsonWriter* json) {
   json->BeginObject().Field("drain_cpu_ns", cost.drain_cpu_ns).Field("records", cost.records);
   json->Field("cupti_bytes", cost.cupti_bytes).Field("written_bytes", cost.written_bytes);
   json->Field("buffers_completed", cost.buffers_completed);
-  json->Field("buffers_outstanding", cost.buffers_outstanding).Field("buffers_peak", cost.buffers_peak);
+  json->Field("buffers_outstanding", cost.buffers_outstanding)
+      .Field("buffers_peak", cost.buffers_peak);
   json->Field("memory_bytes", cost.memory_bytes).Field("flush_calls", cost.flush_calls);
   json->Field("flush_ns", cost.flush_ns).Field("start_ns", cost.start_ns).EndObject();
 }
@@ -272,9 +314,11 @@ void WriteProcess(const LoadedRun& run, size_t index, JsonWriter* json) {
   json->Field("host", process.host).Field("boot_id", capture.boot_id).Field("rank", process.rank);
   json->Field("local_rank", capture.local_rank).Field("world_size", capture.world_size);
   json->Field("executable", process.executable).Field("command_line", process.command_line);
-  json->Field("capture_begin_ns", process.capture_begin_ns).Field("capture_end_ns", process.capture_end_ns);
+  json->Field("capture_begin_ns", process.capture_begin_ns)
+      .Field("capture_end_ns", process.capture_end_ns);
   json->Field("ended", process.ended).Field("end_reason", capture.end_reason);
-  json->Field("has_runtime_api", process.has_runtime_api).Field("has_driver_api", process.has_driver_api);
+  json->Field("has_runtime_api", process.has_runtime_api)
+      .Field("has_driver_api", process.has_driver_api);
   json->Field("has_sync_records", process.has_sync_records);
   json->Field("gpuprobe_version", capture.gpuprobe_version).Field("door", capture.door);
   json->Field("cupti_path", capture.cupti_path).Field("cupti_version", capture.cupti_version);
@@ -294,15 +338,19 @@ void WriteProcess(const LoadedRun& run, size_t index, JsonWriter* json) {
   WriteClock(capture.clock, json);
   WriteCost(capture.cost, json);
   json->Key("files").BeginArray();
-  for (int32_t file : process.files) json->Value(run.timeline.inputs[static_cast<size_t>(file)].path);
+  for (int32_t file : process.files)
+    json->Value(run.timeline.inputs[static_cast<size_t>(file)].path);
   json->EndArray().EndObject();
 }
 
 const char* BlindKey(Blind::Why why) {
   switch (why) {
-    case Blind::Why::kOtherClient: return "other_client";
-    case Blind::Why::kLoss: return "loss";
-    case Blind::Why::kDamage: return "damage";
+    case Blind::Why::kOtherClient:
+      return "other_client";
+    case Blind::Why::kLoss:
+      return "loss";
+    case Blind::Why::kDamage:
+      return "damage";
   }
   return "unknown";
 }
@@ -312,7 +360,9 @@ void WriteHoles(const LoadedRun& run, JsonWriter* json) {
   for (const FileDamage& item : run.damage) {
     json->BeginObject().Field("path", run.timeline.inputs[static_cast<size_t>(item.input)].path);
     json->Field("kind", item.kind).Field("offset", item.offset).Field("bytes", item.bytes);
-    json->Field("frames", item.frames).Field("begin_ns", item.begin_ns).Field("end_ns", item.end_ns);
+    json->Field("frames", item.frames)
+        .Field("begin_ns", item.begin_ns)
+        .Field("end_ns", item.end_ns);
     json->Field("detail", item.detail).EndObject();
   }
   json->EndArray().Key("blind").BeginArray();
@@ -332,10 +382,15 @@ void WriteCoverage(const ReportInput& input, bool known, JsonWriter* json) {
     for (const CauseTotal& cause : device.causes) {
       if (cause.cause == Cause::kUnknown) unknown_ns += cause.total_ns;
     }
-    json->BeginObject().Field("device", device.device).Field("uuid", info.uuid).Field("name", info.name);
+    json->BeginObject()
+        .Field("device", device.device)
+        .Field("uuid", info.uuid)
+        .Field("name", info.name);
     json->Field("memory_bytes", info.memory_bytes).Field("sm_count", info.sm_count);
-    json->Field("operations", device.ops).Field("operations_with_submission", device.ops_with_submission);
-    json->Field("idle_ns", known ? device.idle_ns : 0).Field("idle_unknown_ns", known ? unknown_ns : 0);
+    json->Field("operations", device.ops)
+        .Field("operations_with_submission", device.ops_with_submission);
+    json->Field("idle_ns", known ? device.idle_ns : 0)
+        .Field("idle_unknown_ns", known ? unknown_ns : 0);
     json->Field("untimed_missing", device.untimed_missing);
     json->Field("untimed_unfinished", device.untimed_unfinished);
     json->Field("untimed_invalid", device.untimed_invalid);
@@ -366,7 +421,8 @@ std::string InfoJson(const ReportInput& input) {
   BeginReport(ReportKind::kInfo, input, &json);
   json.Field("kernel_records", check.unavailable ? "unavailable" : "available");
   json.Field("kernel_records_reason", check.reason);
-  json.Field("aligned", input.run.aligned).Field("folded_driver_calls", input.run.folded_driver_calls);
+  json.Field("aligned", input.run.aligned)
+      .Field("folded_driver_calls", input.run.folded_driver_calls);
   WriteCoverage(input, !check.unavailable, &json);
   WriteHoles(input.run, &json);
   json.Key("processes").BeginArray();
@@ -405,8 +461,8 @@ std::string InfoCsv(const ReportInput& input) {
     row("process", pid, "memory_bytes", capture.cost.memory_bytes);
   }
   for (const LossItem& loss : run.timeline.losses) {
-    row("loss", run.timeline.processes[static_cast<size_t>(loss.process)].pid, WordsForLoss(loss.cause).key,
-        loss.count);
+    row("loss", run.timeline.processes[static_cast<size_t>(loss.process)].pid,
+        WordsForLoss(loss.cause).key, loss.count);
   }
   return RenderCsv(table);
 }

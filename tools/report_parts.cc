@@ -13,7 +13,6 @@
 #include "absl/strings/str_join.h"
 #include "tools/format_text.h"
 #include "tools/format_units.h"
-#include "tools/kernel_name.h"
 #include "tools/loss_causes.h"
 
 namespace gpuprobe::tools {
@@ -27,18 +26,21 @@ bool IsKernelKind(const std::string& name) {
 
 std::string WhyNoKernelRecords(const LoadedRun& run) {
   for (const ProcessCapture& capture : run.captures) {
-    if (!capture.off_reason.empty()) return absl::StrCat("gpuprobe turned itself off: ", capture.off_reason);
+    if (!capture.off_reason.empty())
+      return absl::StrCat("gpuprobe turned itself off: ", capture.off_reason);
     for (const CaptureOutcome& kind : capture.kinds) {
       if (kind.result == 0 || !IsKernelKind(kind.name)) continue;
       if (kind.result == kInsufficientPrivileges) {
         return absl::StrCat(
-            "CUPTI refused kernel records (error 35, insufficient privileges): load the NVIDIA module with "
+            "CUPTI refused kernel records (error 35, insufficient privileges): load the NVIDIA "
+            "module with "
             "NVreg_RestrictProfilingToAdminUsers=0, or run with CAP_SYS_ADMIN");
       }
       return absl::StrCat("CUPTI refused kernel records (error ", kind.result, ")");
     }
   }
-  return "CUPTI accepted the request and delivered none; its version may not fit the driver (see info)";
+  return "CUPTI accepted the request and delivered none; its version may not fit the driver (see "
+         "info)";
 }
 
 std::string WindowSpan(const Analysis& analysis) {
@@ -54,7 +56,8 @@ std::string DeviceNames(const Timeline& timeline) {
   std::vector<std::pair<std::string, int>> models;
   for (const Device& device : timeline.devices) {
     const std::string name = device.name.empty() ? "unknown model" : device.name;
-    auto at = std::find_if(models.begin(), models.end(), [&](const auto& m) { return m.first == name; });
+    auto at =
+        std::find_if(models.begin(), models.end(), [&](const auto& m) { return m.first == name; });
     if (at == models.end()) {
       models.emplace_back(name, 1);
     } else {
@@ -71,36 +74,54 @@ std::string Blindness(const LoadedRun& run) {
   int64_t longest_ns = 0;
   std::string who;
   for (const Blind& blind : run.timeline.blinds) {
-    if (blind.why != Blind::Why::kOtherClient || blind.end_ns - blind.begin_ns < longest_ns) continue;
+    if (blind.why != Blind::Why::kOtherClient || blind.end_ns - blind.begin_ns < longest_ns)
+      continue;
     longest_ns = blind.end_ns - blind.begin_ns;
     who = blind.who;
   }
   if (who.empty()) return "complete, nothing lost";
-  return absl::StrCat("complete, but blind for up to ", FormatDuration(longest_ns), " at a time (", who, ")");
+  return absl::StrCat("complete, but blind for up to ", FormatDuration(longest_ns), " at a time (",
+                      who, ")");
 }
 
 const char* CopyDirection(uint8_t copy_kind) {
   switch (copy_kind) {  // CUpti_ActivityMemcpyKind
-    case 1: return "Host-to-Device";
-    case 2: return "Device-to-Host";
-    case 3: return "Host-to-Array";
-    case 4: return "Array-to-Host";
-    case 5: return "Array-to-Array";
-    case 6: return "Array-to-Device";
-    case 7: return "Device-to-Array";
-    case 8: return "Device-to-Device";
-    case 9: return "Host-to-Host";
-    case 10: return "Peer-to-Peer";
-    default: return "Copy of unknown kind";
+    case 1:
+      return "Host-to-Device";
+    case 2:
+      return "Device-to-Host";
+    case 3:
+      return "Host-to-Array";
+    case 4:
+      return "Array-to-Host";
+    case 5:
+      return "Array-to-Array";
+    case 6:
+      return "Array-to-Device";
+    case 7:
+      return "Device-to-Array";
+    case 8:
+      return "Device-to-Device";
+    case 9:
+      return "Host-to-Host";
+    case 10:
+      return "Peer-to-Peer";
+    default:
+      return "Copy of unknown kind";
   }
 }
 
 const char* MemoryKind(uint8_t memory_kind) {
   switch (memory_kind) {  // CUpti_ActivityMemoryKind
-    case 1: return " pageable";
-    case 2: return " pinned";
-    case 5: case 7: return " managed";
-    default: return "";
+    case 1:
+      return " pageable";
+    case 2:
+      return " pinned";
+    case 5:
+    case 7:
+      return " managed";
+    default:
+      return "";
   }
 }
 
@@ -110,11 +131,14 @@ KernelRecordsCheck CheckKernelRecords(const ReportInput& input) {
   const Timeline& timeline = input.run.timeline;
   KernelRecordsCheck check;
   for (const HostCall& call : timeline.calls) {
-    check.launches += call.symbol >= 0 && call.result == 0 &&
-                      timeline.symbols[static_cast<size_t>(call.symbol)].call_class == CallClass::kLaunch;
+    check.launches +=
+        call.symbol >= 0 && call.result == 0 &&
+        timeline.symbols[static_cast<size_t>(call.symbol)].call_class == CallClass::kLaunch;
   }
   if (check.launches == 0) return check;
-  const auto is_kernel = [](const auto& op) { return op.kind == OpKind::kKernel || op.kind == OpKind::kGraph; };
+  const auto is_kernel = [](const auto& op) {
+    return op.kind == OpKind::kKernel || op.kind == OpKind::kGraph;
+  };
   check.unavailable = std::none_of(timeline.ops.begin(), timeline.ops.end(), is_kernel) &&
                       std::none_of(timeline.untimed.begin(), timeline.untimed.end(), is_kernel);
   if (check.unavailable) check.reason = WhyNoKernelRecords(input.run);
@@ -125,7 +149,8 @@ LossTotals SumLosses(const LoadedRun& run) {
   LossTotals totals;
   for (const LossItem& loss : run.timeline.losses) {
     if (loss.cause == kLossCuptiDropped) totals.cupti_dropped += loss.count;
-    if (loss.cause == kLossQueueFull || loss.cause == kLossWriterFull) totals.ring_dropped += loss.count;
+    if (loss.cause == kLossQueueFull || loss.cause == kLossWriterFull)
+      totals.ring_dropped += loss.count;
   }
   for (const InputFile& file : run.timeline.inputs) totals.damaged_bytes += file.damaged_bytes;
   return totals;
@@ -156,13 +181,14 @@ std::string Completeness(const ReportInput& input) {
   std::vector<std::pair<uint32_t, uint64_t>> losses;
   for (const LossItem& loss : run.timeline.losses) {
     if (!WordsForLoss(loss.cause).hides) continue;
-    auto at = std::find_if(losses.begin(), losses.end(), [&](const auto& l) { return l.first == loss.cause; });
+    auto at = std::find_if(losses.begin(), losses.end(),
+                           [&](const auto& l) { return l.first == loss.cause; });
     if (at == losses.end()) at = losses.insert(losses.end(), {loss.cause, 0});
     at->second += loss.count;
   }
   for (const auto& [cause, count] : losses) {
-    missing.push_back(
-        absl::StrCat(FormatCount(count), " ", WordsForLoss(cause).unit, " lost: ", WordsForLoss(cause).text));
+    missing.push_back(absl::StrCat(FormatCount(count), " ", WordsForLoss(cause).unit,
+                                   " lost: ", WordsForLoss(cause).text));
   }
   for (const ProcessCapture& capture : run.captures) {
     if (!capture.off_reason.empty()) {
@@ -181,9 +207,9 @@ std::string HeaderLine(const ReportInput& input) {
           : absl::StrCat(FormatCount(timeline.processes.size()), " processes");
   std::string gpus = FormatPlural(timeline.devices.size(), "GPU");
   if (!timeline.devices.empty()) absl::StrAppend(&gpus, " (", DeviceNames(timeline), ")");
-  const std::string line = absl::StrCat("gpuprobe: run ", input.run.name, ", ", processes, ", ", gpus, ", ",
-                                        WindowSpan(input.analysis), ", ",
-                                        Completeness(input));
+  const std::string line =
+      absl::StrCat("gpuprobe: run ", input.run.name, ", ", processes, ", ", gpus, ", ",
+                   WindowSpan(input.analysis), ", ", Completeness(input));
   return WrapText(ToPrintable(line), 0, 10, kReportWidth) + "\n";
 }
 
@@ -235,7 +261,9 @@ void EndReport(const ReportInput& input, JsonWriter* json) {
     json->Field("cause", WordsForLoss(loss.cause).key).Field("count", loss.count);
     json->Field("unit", WordsForLoss(loss.cause).unit);
     json->Field("pid", input.run.timeline.processes[static_cast<size_t>(loss.process)].pid);
-    json->Field("begin_ns", loss.begin_ns).Field("end_ns", loss.end_ns).Field("detail", loss.detail);
+    json->Field("begin_ns", loss.begin_ns)
+        .Field("end_ns", loss.end_ns)
+        .Field("detail", loss.detail);
     json->EndObject();
   }
   json->EndArray().EndObject();
@@ -263,7 +291,8 @@ void WriteWait(const WaitRow& wait, JsonWriter* json) {
 
 int64_t Origin(const Analysis& analysis) {
   int64_t origin = INT64_MAX;
-  for (const DeviceReport& device : analysis.devices) origin = std::min(origin, device.window.start_ns);
+  for (const DeviceReport& device : analysis.devices)
+    origin = std::min(origin, device.window.start_ns);
   return origin == INT64_MAX ? 0 : origin;
 }
 
@@ -279,10 +308,14 @@ std::string WhereOf(const Analysis& analysis, const GapPart& part) {
 
 const char* OpKindKey(OpKind kind) {
   switch (kind) {
-    case OpKind::kKernel: return "kernel";
-    case OpKind::kCopy: return "copy";
-    case OpKind::kSet: return "set";
-    case OpKind::kGraph: return "graph";
+    case OpKind::kKernel:
+      return "kernel";
+    case OpKind::kCopy:
+      return "copy";
+    case OpKind::kSet:
+      return "set";
+    case OpKind::kGraph:
+      return "graph";
   }
   return "unknown";
 }
@@ -295,16 +328,17 @@ std::string CopyOperation(const CopyShape& shape) {
   return operation;
 }
 
-std::string OpLabel(const Timeline& timeline, const GpuOp& op, size_t width) {
+std::string OpLabel(const Timeline& timeline, const GpuOp& op, size_t width, KernelNames* names) {
   switch (op.kind) {
     case OpKind::kKernel:
-      if (op.name < 0) return "kernel without a name";
-      return ShortKernelName(Demangle(timeline.names[static_cast<size_t>(op.name)]), width);
+      return op.name < 0 ? "kernel without a name" : names->Short(op.name, width);
     case OpKind::kCopy:
       if (op.shape < 0) return CopyDirection(0);
       return CopyOperation(timeline.copy_shapes[static_cast<size_t>(op.shape)]);
-    case OpKind::kSet: return "memset";
-    case OpKind::kGraph: return absl::StrCat("CUDA graph ", op.graph_id);
+    case OpKind::kSet:
+      return "memset";
+    case OpKind::kGraph:
+      return absl::StrCat("CUDA graph ", op.graph_id);
   }
   return "unknown";
 }

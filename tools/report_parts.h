@@ -10,16 +10,18 @@
 
 #include "tools/format_json.h"
 #include "tools/format_table.h"
+#include "tools/kernel_name.h"
 #include "tools/report.h"
 
 namespace gpuprobe::tools {
 
-// Launches were recorded but not one kernel or graph: CUPTI delivered no GPU records (no privilege, broken
-// version, dead session). "The GPU was idle" would then be a lie, so no idle figure may be printed.
+// Launches were recorded but not one kernel or graph: CUPTI delivered no GPU records (no privilege,
+// broken version, dead session). "The GPU was idle" would then be a lie, so no idle figure may be
+// printed.
 struct KernelRecordsCheck {
   bool unavailable = false;
   uint64_t launches = 0;
-  std::string reason;             // from the capture: CUPTI's answer, or that it gave none
+  std::string reason;  // from the capture: CUPTI's answer, or that it gave none
 };
 KernelRecordsCheck CheckKernelRecords(const ReportInput& input);
 
@@ -35,8 +37,8 @@ struct LossTotals {
 };
 LossTotals SumLosses(const LoadedRun& run);
 
-// Opens the object and writes schema, partial, run, inputs; the caller goes on and ends with EndReport,
-// which writes `loss` and closes the object.
+// Opens the object and writes schema, partial, run, inputs; the caller goes on and ends with
+// EndReport, which writes `loss` and closes the object.
 void BeginReport(ReportKind kind, const ReportInput& input, JsonWriter* json);
 void EndReport(const ReportInput& input, JsonWriter* json);
 
@@ -55,7 +57,7 @@ std::string WhereOf(const Analysis& analysis, const GapPart& part);
 // "kernel", "copy", "set", "graph"; what a person calls the operation: the short kernel name,
 // "Host-to-Device pageable", "memset", "CUDA graph 7".
 const char* OpKindKey(OpKind kind);
-std::string OpLabel(const Timeline& timeline, const GpuOp& op, size_t width);
+std::string OpLabel(const Timeline& timeline, const GpuOp& op, size_t width, KernelNames* names);
 // "Host-to-Device pageable", "Peer-to-Peer", ...
 std::string CopyOperation(const CopyShape& shape);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// The first screen: verdict, one block for each GPU that proves it, the waits, and how far to trust it.
+// The first screen: verdict, one block for each GPU that proves it, the waits, and how far to trust
+// it.
 #include <algorithm>
 #include <utility>
 
@@ -23,7 +24,8 @@ constexpr double kWorthNaming = 1.05;  // a bound below is no promise worth a li
 void AppendLabelled(size_t indent, const char* label, const std::string& text, std::string* out) {
   if (text.empty()) return;
   const size_t column = indent + kLabelWidth;
-  absl::StrAppend(out, std::string(indent, ' '), absl::StrFormat("%-*s", static_cast<int>(kLabelWidth), label),
+  absl::StrAppend(out, std::string(indent, ' '),
+                  absl::StrFormat("%-*s", static_cast<int>(kLabelWidth), label),
                   WrapText(ToPrintable(text), column, column, kReportWidth), "\n");
 }
 
@@ -45,12 +47,14 @@ std::string VerdictBlock(const ReportInput& input, const KernelRecordsCheck& che
   AppendLabelled(kLabelWidth, "do", verdict.action, &out);
   std::string bound;
   if (verdict.upper_bound_speedup >= kWorthNaming) {
-    bound = absl::StrCat("at most ", FormatFactor(verdict.upper_bound_speedup), " if that cost nothing");
+    bound = absl::StrCat("at most ", FormatFactor(verdict.upper_bound_speedup),
+                         " if that cost nothing");
   }
   if (!verdict.runner_up.empty()) {
     absl::StrAppend(&bound, bound.empty() ? "" : "; ", verdict.runner_up);
   }
   AppendLabelled(kLabelWidth, "bound", bound, &out);
+  AppendLabelled(kLabelWidth, "steady", verdict.left_out, &out);
   return out;
 }
 
@@ -60,11 +64,11 @@ std::string CauseTable(const DeviceReport& device) {
                    {"where", Align::kLeft, true}};
   for (const CauseTotal& cause : device.causes) {
     if (cause.total_ns == 0) continue;
-    table.rows.push_back({CauseLabel(cause.cause), FormatDuration(cause.total_ns),
-                          FormatPercent(static_cast<double>(cause.total_ns),
-                                        static_cast<double>(device.idle_ns)),
-                          FormatCount(cause.count), FormatDuration(cause.longest_ns),
-                          cause.sites.empty() ? "" : cause.sites.front().where});
+    table.rows.push_back(
+        {CauseLabel(cause.cause), FormatDuration(cause.total_ns),
+         FormatPercent(static_cast<double>(cause.total_ns), static_cast<double>(device.idle_ns)),
+         FormatCount(cause.count), FormatDuration(cause.longest_ns),
+         cause.sites.empty() ? "" : cause.sites.front().where});
   }
   int64_t sum = 0;
   for (const CauseTotal& cause : device.causes) sum += cause.total_ns;
@@ -78,10 +82,11 @@ std::string CauseTable(const DeviceReport& device) {
 std::string DeviceBlock(const ReportInput& input, const DeviceReport& device) {
   const double span = static_cast<double>(device.window.span());
   const auto percent = [span](int64_t ns) { return FormatPercent(static_cast<double>(ns), span); };
-  std::string out = absl::StrFormat(
-      "\n%-9scompute %s   communication %s   copies %s   idle %s   of %s\n",
-      absl::StrCat("GPU ", device.device), percent(device.compute_ns), percent(device.communication_ns),
-      percent(device.copy_ns), percent(device.idle_ns), FormatDuration(device.window.span()));
+  std::string out =
+      absl::StrFormat("\n%-9scompute %s   communication %s   copies %s   idle %s   of %s\n",
+                      absl::StrCat("GPU ", device.device), percent(device.compute_ns),
+                      percent(device.communication_ns), percent(device.copy_ns),
+                      percent(device.idle_ns), FormatDuration(device.window.span()));
   absl::StrAppend(&out, CauseTable(device));
   if (device.untimed > 0) {
     absl::StrAppend(&out, "  ", FormatPlural(device.untimed, "operation"),
@@ -94,8 +99,8 @@ std::string WaitsBlock(const ReportInput& input) {
   const auto& waits = input.analysis.waits;
   if (waits.empty()) return "";
   Table table;
-  table.columns = {{"WAITS", Align::kLeft}, {"calls"}, {"blocked"}, {"GPU busy meanwhile"}, {"GPU idle after"},
-                   {"where", Align::kLeft, true}};
+  table.columns = {{"WAITS", Align::kLeft}, {"calls"},          {"blocked"},
+                   {"GPU busy meanwhile"},  {"GPU idle after"}, {"where", Align::kLeft, true}};
   const size_t shown = RowLimit(input, waits.size(), kDefaultWaits);
   for (size_t i = 0; i < shown; ++i) {
     const WaitRow& wait = waits[i];
@@ -142,13 +147,14 @@ std::string TrustLine(const ReportInput& input) {
   const Trust trust = Gather(input);
   std::string text;
   if (trust.ops > 0) {
-    text = absl::StrCat(FormatPercent(static_cast<double>(trust.with_submission),
-                                      static_cast<double>(trust.ops)),
-                        " of launches seen; ");
+    text = absl::StrCat(
+        FormatPercent(static_cast<double>(trust.with_submission), static_cast<double>(trust.ops)),
+        " of launches seen; ");
   }
   if (trust.idle_ns > 0) {
-    absl::StrAppend(&text, FormatPercent(static_cast<double>(trust.idle_ns - trust.unknown_ns),
-                                         static_cast<double>(trust.idle_ns)),
+    absl::StrAppend(&text,
+                    FormatPercent(static_cast<double>(trust.idle_ns - trust.unknown_ns),
+                                  static_cast<double>(trust.idle_ns)),
                     " of idle explained; ");
   }
   if (trust.cost_known && trust.captured_ns > 0) {
@@ -159,7 +165,8 @@ std::string TrustLine(const ReportInput& input) {
   }
   std::vector<std::string> takers;
   for (const Blind& blind : input.run.timeline.blinds) {
-    if (std::find(takers.begin(), takers.end(), blind.who) == takers.end()) takers.push_back(blind.who);
+    if (std::find(takers.begin(), takers.end(), blind.who) == takers.end())
+      takers.push_back(blind.who);
   }
   if (input.analysis.blind_ns == 0 && takers.empty()) {
     absl::StrAppend(&text, "no blind period");
@@ -212,14 +219,17 @@ void WriteTimes(const DeviceReport& device, bool known, JsonWriter* json) {
   json->EndObject();
 }
 
-void WriteDevice(const ReportInput& input, const DeviceReport& device, bool known, JsonWriter* json) {
+void WriteDevice(const ReportInput& input, const DeviceReport& device, bool known,
+                 JsonWriter* json) {
   const Device& info = input.run.timeline.devices[static_cast<size_t>(device.device)];
   json->BeginObject();
   json->Field("device", device.device).Field("uuid", info.uuid).Field("name", info.name);
   WriteWindow(device.window, json);
   json->Key("kernels").BeginObject();
   json->Field("count", device.kernels.count).Field("zero_length", device.kernels.zero_length);
-  json->Field("sum_ns", device.kernels.sum_ns).Field("union_ns", device.kernels.union_ns).EndObject();
+  json->Field("sum_ns", device.kernels.sum_ns)
+      .Field("union_ns", device.kernels.union_ns)
+      .EndObject();
   WriteMoves("copies", device.copies, json);
   WriteMoves("sets", device.sets, json);
   json->Key("graphs").BeginObject().Field("count", device.graphs.count);
@@ -237,7 +247,8 @@ void WriteDevice(const ReportInput& input, const DeviceReport& device, bool know
   } else {
     json->Key("idle_causes").BeginArray().EndArray();
   }
-  json->Field("operations", device.ops).Field("operations_with_submission", device.ops_with_submission);
+  json->Field("operations", device.ops)
+      .Field("operations_with_submission", device.ops_with_submission);
   json->EndObject();
 }
 
@@ -254,6 +265,11 @@ void WriteVerdict(const ReportInput& input, const KernelRecordsCheck& check, Jso
     json->Field("evidence", verdict.evidence).Field("action", verdict.action);
     json->Field("upper_bound_speedup", verdict.upper_bound_speedup);
     json->Field("runner_up", verdict.runner_up);
+    if (verdict.steady) {
+      json->Key("steady_ns").BeginObject();
+      json->Field("start", verdict.steady->start_ns).Field("end", verdict.steady->end_ns);
+      json->EndObject();
+    }
   }
   json->EndObject();
 }
@@ -265,7 +281,8 @@ std::string SummaryText(const ReportInput& input) {
   std::string out = TextPreamble(input);
   absl::StrAppend(&out, "\n", VerdictBlock(input, check));
   if (!check.unavailable) {
-    for (const DeviceReport& device : input.analysis.devices) absl::StrAppend(&out, DeviceBlock(input, device));
+    for (const DeviceReport& device : input.analysis.devices)
+      absl::StrAppend(&out, DeviceBlock(input, device));
     absl::StrAppend(&out, WaitsBlock(input));
     absl::StrAppend(&out, TrustLine(input));
   }
@@ -301,16 +318,18 @@ std::string SummaryJson(const ReportInput& input) {
 std::string SummaryCsv(const ReportInput& input) {
   const KernelRecordsCheck check = CheckKernelRecords(input);
   Table table;
-  for (const char* title : {"device", "section", "name", "time_ns", "count", "longest_ns", "where"}) {
+  for (const char* title :
+       {"device", "section", "name", "time_ns", "count", "longest_ns", "where"}) {
     table.columns.push_back({title});
   }
-  const auto row = [&table](std::string device, const char* section, std::string name, std::string time,
-                            std::string count, std::string longest, std::string where) {
-    table.rows.push_back({std::move(device), section, std::move(name), std::move(time), std::move(count),
-                          std::move(longest), std::move(where)});
+  const auto row = [&table](std::string device, const char* section, std::string name,
+                            std::string time, std::string count, std::string longest,
+                            std::string where) {
+    table.rows.push_back({std::move(device), section, std::move(name), std::move(time),
+                          std::move(count), std::move(longest), std::move(where)});
   };
-  row("", "verdict", check.unavailable ? "not_enough_data" : input.analysis.verdict.kind, "", "", "",
-      check.unavailable ? KernelRecordsText(check) : input.analysis.verdict.headline);
+  row("", "verdict", check.unavailable ? "not_enough_data" : input.analysis.verdict.kind, "", "",
+      "", check.unavailable ? KernelRecordsText(check) : input.analysis.verdict.headline);
   for (const DeviceReport& device : input.analysis.devices) {
     const std::string id = absl::StrCat(device.device);
     row(id, "window", "span", absl::StrCat(device.window.span()), "", "", "");
@@ -321,8 +340,9 @@ std::string SummaryCsv(const ReportInput& input) {
                                                      {"idle", device.idle_ns}};
     for (const auto& [name, ns] : parts) row(id, "breakdown", name, absl::StrCat(ns), "", "", "");
     for (const CauseTotal& cause : device.causes) {
-      row(id, "idle_cause", CauseKey(cause.cause), absl::StrCat(cause.total_ns), absl::StrCat(cause.count),
-          absl::StrCat(cause.longest_ns), cause.sites.empty() ? "" : cause.sites.front().where);
+      row(id, "idle_cause", CauseKey(cause.cause), absl::StrCat(cause.total_ns),
+          absl::StrCat(cause.count), absl::StrCat(cause.longest_ns),
+          cause.sites.empty() ? "" : cause.sites.front().where);
     }
   }
   for (const WaitRow& wait : input.analysis.waits) {

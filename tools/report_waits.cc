@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Blocking calls by kind and place: how long they blocked, whether the GPU worked meanwhile, and what they
-// cost afterwards.
+// Blocking calls by kind and place: how long they blocked, whether the GPU worked meanwhile, and
+// what they cost afterwards.
 #include "absl/strings/str_cat.h"
 #include "tools/format_table.h"
 #include "tools/format_units.h"
@@ -23,12 +23,19 @@ std::string WaitsText(const ReportInput& input) {
     for (const Process& process : input.run.timeline.processes) {
       captured |= process.has_runtime_api || process.has_driver_api || process.has_sync_records;
     }
-    return absl::StrCat(out, captured ? "no blocking call recorded\n"
-                                      : "host calls were not captured: nothing can be said about waits\n");
+    return absl::StrCat(
+        out, captured ? "no blocking call recorded\n"
+                      : "host calls were not captured: nothing can be said about waits\n");
   }
   Table table;
-  table.columns = {{"api", Align::kLeft}, {"calls"}, {"blocked"}, {"longest"}, {"GPU busy meanwhile"},
-                   {"GPU idle meanwhile"}, {"GPU idle after"}, {"where", Align::kLeft, true}};
+  table.columns = {{"api", Align::kLeft},
+                   {"calls"},
+                   {"blocked"},
+                   {"longest"},
+                   {"GPU busy meanwhile"},
+                   {"GPU idle meanwhile"},
+                   {"GPU idle after"},
+                   {"where", Align::kLeft, true}};
   const size_t shown = RowLimit(input, waits.size(), kDefaultRows);
   for (size_t i = 0; i < shown; ++i) {
     const WaitRow& wait = waits[i];
@@ -37,9 +44,10 @@ std::string WaitsText(const ReportInput& input) {
                           FormatDuration(wait.device_idle_ns), FormatDuration(wait.idle_after_ns),
                           wait.where});
   }
-  absl::StrAppend(&out, RenderTable(table, 0, kWideReportWidth), MoreLine(shown, waits.size(), 0),
-                  "\nGPU busy meanwhile is harmless; GPU idle after: until the thread's next submission "
-                  "reached the GPU\n");
+  absl::StrAppend(
+      &out, RenderTable(table, 0, kWideReportWidth), MoreLine(shown, waits.size(), 0),
+      "\nGPU busy meanwhile is harmless; GPU idle after: until the thread's next submission "
+      "reached the GPU\n");
   return out;
 }
 
@@ -67,9 +75,10 @@ std::string WaitsCsv(const ReportInput& input) {
   const size_t shown = RowLimit(input, waits.size(), 0);
   for (size_t i = 0; i < shown; ++i) {
     const WaitRow& wait = waits[i];
-    table.rows.push_back({wait.api, wait.where, absl::StrCat(wait.count), absl::StrCat(wait.total_ns),
-                          absl::StrCat(wait.device_busy_ns), absl::StrCat(wait.device_idle_ns),
-                          absl::StrCat(wait.idle_after_ns), absl::StrCat(wait.longest_ns)});
+    table.rows.push_back({wait.api, wait.where, absl::StrCat(wait.count),
+                          absl::StrCat(wait.total_ns), absl::StrCat(wait.device_busy_ns),
+                          absl::StrCat(wait.device_idle_ns), absl::StrCat(wait.idle_after_ns),
+                          absl::StrCat(wait.longest_ns)});
   }
   return RenderCsv(table);
 }

@@ -76,7 +76,8 @@ void ApplyShifts(const Shifts& shifts, Timeline* timeline) {
 }
 
 // The first process of the same boot that knows its clocks; itself if it is the first.
-const ProcessCapture& SameBoot(const std::vector<ProcessCapture>& captures, const ProcessCapture& wanted) {
+const ProcessCapture& SameBoot(const std::vector<ProcessCapture>& captures,
+                               const ProcessCapture& wanted) {
   for (const ProcessCapture& capture : captures) {
     if (capture.boot_id == wanted.boot_id && capture.clock.pairs > 0) return capture;
   }
@@ -100,9 +101,9 @@ void AlignClocks(LoadedRun* run) {
     if (shift_ns > -kSameClockNs && shift_ns < kSameClockNs) continue;
     shifts[p] = capture.clock.shift_ns = shift_ns;
     any = true;
-    run->notices.push_back(absl::StrCat("the wall clock was stepped between processes: times of process ",
-                                        run->timeline.processes[p].pid, " are shifted by ",
-                                        FormatDuration(shift_ns)));
+    run->notices.push_back(
+        absl::StrCat("the wall clock was stepped between processes: times of process ",
+                     run->timeline.processes[p].pid, " are shifted by ", FormatDuration(shift_ns)));
   }
   if (any) ApplyShifts(shifts, &run->timeline);
 }
@@ -110,19 +111,22 @@ void AlignClocks(LoadedRun* run) {
 void CheckAligned(LoadedRun* run) {
   std::vector<std::string> boots;
   for (const ProcessCapture& capture : run->captures) {
-    if (std::find(boots.begin(), boots.end(), capture.boot_id) == boots.end()) boots.push_back(capture.boot_id);
+    if (std::find(boots.begin(), boots.end(), capture.boot_id) == boots.end())
+      boots.push_back(capture.boot_id);
   }
   run->aligned = boots.size() <= 1;
   if (!run->aligned) {
-    run->notices.push_back(absl::StrCat("traces of ", boots.size(),
-                                        " hosts or boots: their clocks are not aligned, nothing is concluded "
-                                        "across them"));
+    run->notices.push_back(
+        absl::StrCat("traces of ", boots.size(),
+                     " hosts or boots: their clocks are not aligned, nothing is concluded "
+                     "across them"));
   }
 }
 
 std::string NothingReadable(const std::vector<Unusable>& unusable) {
-  return absl::StrJoin(unusable, "\n",
-                       [](std::string* out, const Unusable& item) { absl::StrAppend(out, item.message); });
+  return absl::StrJoin(unusable, "\n", [](std::string* out, const Unusable& item) {
+    absl::StrAppend(out, item.message);
+  });
 }
 
 }  // namespace

@@ -4,13 +4,15 @@
 // Trace files -> Timeline. One run is a set of files of one or many processes.
 //
 // What it decides, so that the analyses need not:
-//  - Every file is one process image. Devices are the same if their UUID is the same, in whatever process.
+//  - Every file is one process image. Devices are the same if their UUID is the same, in whatever
+//  process.
 //  - Driver calls beneath a runtime call (same process, thread, correlation) are left out.
-//  - Files of one boot are on one clock: the trace clock is CLOCK_MONOTONIC plus a constant of the file.
-//    Where the constants differ by kSameClockNs or more the wall clock was stepped between the sessions, and
-//    the difference is the shift; less is only the error of reading the constant, while the record times
-//    themselves are the wall clock's in both files. Files of different boots stay as they are, and
-//    LoadedRun::aligned becomes false.
+//  - Files of one boot are on one clock: the trace clock is CLOCK_MONOTONIC plus a constant of the
+//  file.
+//    Where the constants differ by kSameClockNs or more the wall clock was stepped between the
+//    sessions, and the difference is the shift; less is only the error of reading the constant,
+//    while the record times themselves are the wall clock's in both files. Files of different boots
+//    stay as they are, and LoadedRun::aligned becomes false.
 //  - What is missing (damage, loss, other clients) becomes Timeline::blinds and ::losses.
 // Nothing is dropped silently: an input that cannot be used is in LoadedRun::unusable.
 #ifndef GPUPROBE_TOOLS_TRACE_LOADER_H_
@@ -34,21 +36,21 @@ struct CaptureSetting {
 };
 struct CaptureOutcome {
   std::string name;
-  int32_t result;             // CUptiResult, 0: success
+  int32_t result;  // CUptiResult, 0: success
 };
 
 // Pairs of clock readings of one file. Offsets are differences to those of the first pair.
 struct ClockFacts {
   uint64_t pairs = 0;
   int64_t first_trace_ns = 0, last_trace_ns = 0;
-  int64_t trace_minus_monotonic_ns = 0;      // of the first pair; constant by definition
-  int64_t monotonic_wobble_ns = 0;           // largest departure from it: 0 in a healthy file
-  int64_t realtime_drift_ns = 0;             // realtime - trace: last pair against the first
-  int64_t realtime_step_ns = 0;              // the same, largest between neighbours (a clock step)
-  int64_t cupti_drift_ns = 0;                // cupti - realtime: largest departure from the first pair
+  int64_t trace_minus_monotonic_ns = 0;  // of the first pair; constant by definition
+  int64_t monotonic_wobble_ns = 0;       // largest departure from it: 0 in a healthy file
+  int64_t realtime_drift_ns = 0;         // realtime - trace: last pair against the first
+  int64_t realtime_step_ns = 0;          // the same, largest between neighbours (a clock step)
+  int64_t cupti_drift_ns = 0;            // cupti - realtime: largest departure from the first pair
   bool cupti_read = false;
-  uint32_t uncertainty_ns = 0;               // largest bracket
-  int64_t shift_ns = 0;                      // what the loader added to this file's times
+  uint32_t uncertainty_ns = 0;  // largest bracket
+  int64_t shift_ns = 0;         // what the loader added to this file's times
 };
 
 // The last running totals that the file holds.
@@ -78,24 +80,25 @@ struct ProcessCapture {
 
 // A stretch of an input file that could not be used, in words.
 struct FileDamage {
-  int32_t input;              // index in Timeline::inputs
-  std::string kind;           // "torn_tail", "corrupt", "missing", "foreign_data", "no_end"
+  int32_t input;     // index in Timeline::inputs
+  std::string kind;  // "torn_tail", "corrupt", "missing", "foreign_data", "no_end"
   uint64_t offset = 0, bytes = 0, frames = 0;
   int64_t begin_ns = 0, end_ns = 0;  // 0: open on that side
   std::string detail;
 };
 
 struct LoadedRun {
-  std::string name;           // what the user named, without the folders above it
+  std::string name;  // what the user named, without the folders above it
   Timeline timeline;
   std::vector<ProcessCapture> captures;
   std::vector<FileDamage> damage;
   std::vector<Unusable> unusable;
   std::vector<std::string> notices;  // sentences for the user; no effect on completeness
-  bool aligned = true;        // one clock for all processes
+  bool aligned = true;               // one clock for all processes
   uint64_t folded_driver_calls = 0;
-  // False if anything is damaged, lost, unclosed or could not be read, or gpuprobe turned itself off. Empty
-  // captures (no record, no damage: a process that was killed before its first) do not count.
+  // False if anything is damaged, lost, unclosed or could not be read, or gpuprobe turned itself
+  // off. Empty captures (no record, no damage: a process that was killed before its first) do not
+  // count.
   bool complete() const;
 };
 

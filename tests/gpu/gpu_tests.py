@@ -139,6 +139,15 @@ class Concurrency(GpuTest):
         self.assertLess(device["kernels"]["union_ns"], 0.7 * device["kernels"]["sum_ns"])
 
 
+class Dependencies(GpuTest):
+    def test_hand_overs_between_streams_are_dependency(self):
+        run = Run(self, [build_cuda("streams")])
+        device = run.report()["devices"][0]
+        self.assertEqual(run.fields()["kernels"], device["kernels"]["count"])
+        causes = {c["cause"]: c for c in device["idle_causes"]}
+        self.assertGreaterEqual(causes.get("dependency", {"count": 0})["count"], 95, causes)
+
+
 class Graphs(GpuTest):
     def test_graph_level(self):
         run = Run(self, [build_cuda("graph")])
@@ -174,11 +183,10 @@ class Torch(GpuTest):
         self.assertEqual(without, with_probe)
         self.assertEqual([200, 200, 200], [w["kernels"] for w in with_probe["windows"]])
         kernels = run.report("kernels", "--top", "1000")
-        adds = sum(k["count"] for d in kernels["devices"] for k in d["kernels"]
-                   if "CUDAFunctorOnSelf_add" in k["mangled"])
+        adds = sum(k["count"] for k in kernels["kernels"] if "CUDAFunctorOnSelf_add" in k["mangled"])
         self.assertEqual(with_probe["adds_outside"], adds)
         info = run.report("info")
-        blind = [b for p in info["processes"] for b in p["blind"]]
+        blind = info["blind"]
         self.assertEqual(3, len(blind))
         for period in blind:
             self.assertIn("libtorch", period["who"])
@@ -206,8 +214,7 @@ class Torch(GpuTest):
     def test_launch_bound_and_starved_look_different(self):
         bound = Run(self, [sys.executable, WORKLOADS / "torch_launch_bound.py", "60"]).report()
         starved = Run(self, [sys.executable, WORKLOADS / "torch_loader_starved.py", "20"]).report()
-        busy = Run(self, [sys.executable, WORKLOADS / "torch_gpu_bound.py", "300"]).report(
-            "summary", "--from", "1s")
+        busy = Run(self, [sys.executable, WORKLOADS / "torch_gpu_bound.py", "1000"]).report()
         self.assertEqual("launch_bound", bound["verdict"]["kind"], bound["verdict"])
         self.assertEqual("host", starved["verdict"]["kind"], starved["verdict"])
         self.assertEqual("gpu_bound", busy["verdict"]["kind"], busy["verdict"])

@@ -17,8 +17,9 @@ namespace {
 std::string NameOf(const Dictionary& dictionary, uint32_t id) {
   if (id == 0) return Named("");
   EXPECT_LE(id, static_cast<uint32_t>(dictionary.names_size()));
-  return id <= static_cast<uint32_t>(dictionary.names_size()) ? Named(dictionary.names(static_cast<int>(id) - 1))
-                                                              : Named("?");
+  return id <= static_cast<uint32_t>(dictionary.names_size())
+             ? Named(dictionary.names(static_cast<int>(id) - 1))
+             : Named("?");
 }
 
 template <class Columns>
@@ -31,7 +32,8 @@ std::string TimesOf(const Columns& c, size_t i) {
   return Text(c.start_ns[i], c.end_ns[i], c.correlation[i]);
 }
 
-void Append(const KernelBatch& batch, const FrameHeader& header, const Dictionary& dictionary, RecordLog* log) {
+void Append(const KernelBatch& batch, const FrameHeader& header, const Dictionary& dictionary,
+            RecordLog* log) {
   KernelColumns c;
   Decode(batch, header, &c);
   for (size_t i = 0; i < c.count; ++i) {
@@ -39,15 +41,16 @@ void Append(const KernelBatch& batch, const FrameHeader& header, const Dictionar
     const LaunchShape& s = dictionary.shapes(static_cast<int>(c.shape[i]));
     (*log)[LaneOf("kernel", c)].push_back(
         TimesOf(c, i) + NameOf(dictionary, s.name()) +
-        Text(s.grid_x(), s.grid_y(), s.grid_z(), s.block_x(), s.block_y(), s.block_z(), s.cluster_x(),
-             s.cluster_y(), s.cluster_z(), s.static_shared_bytes(), s.dynamic_shared_bytes(),
-             s.shared_executed_bytes(), s.local_bytes_per_thread(), s.registers_per_thread(),
-             s.launch_type(), s.device_launched(), c.graph_id[i], c.graph_node_id[i], c.queued_before_ns[i],
-             c.submitted_before_ns[i]));
+        Text(s.grid_x(), s.grid_y(), s.grid_z(), s.block_x(), s.block_y(), s.block_z(),
+             s.cluster_x(), s.cluster_y(), s.cluster_z(), s.static_shared_bytes(),
+             s.dynamic_shared_bytes(), s.shared_executed_bytes(), s.local_bytes_per_thread(),
+             s.registers_per_thread(), s.launch_type(), s.device_launched(), c.graph_id[i],
+             c.graph_node_id[i], c.queued_before_ns[i], c.submitted_before_ns[i]));
   }
 }
 
-void Append(const CopyBatch& batch, const FrameHeader& header, const Dictionary& dictionary, RecordLog* log) {
+void Append(const CopyBatch& batch, const FrameHeader& header, const Dictionary& dictionary,
+            RecordLog* log) {
   CopyColumns c;
   Decode(batch, header, &c);
   for (size_t i = 0; i < c.count; ++i) {
@@ -55,8 +58,8 @@ void Append(const CopyBatch& batch, const FrameHeader& header, const Dictionary&
     const CopyShape& s = dictionary.copy_shapes(static_cast<int>(c.shape[i]));
     (*log)[LaneOf("copy", c)].push_back(
         TimesOf(c, i) + Text(s.copy_kind(), s.src_kind(), s.dst_kind(), s.flags(), s.peer(),
-                             s.device_launched(), s.src_device_plus1(), s.dst_device_plus1(), c.bytes[i],
-                             c.graph_id[i], c.graph_node_id[i]));
+                             s.device_launched(), s.src_device_plus1(), s.dst_device_plus1(),
+                             c.bytes[i], c.graph_id[i], c.graph_node_id[i]));
   }
 }
 
@@ -64,8 +67,9 @@ void Append(const SetBatch& batch, const FrameHeader& header, RecordLog* log) {
   SetColumns c;
   Decode(batch, header, &c);
   for (size_t i = 0; i < c.count; ++i) {
-    (*log)[LaneOf("set", c)].push_back(TimesOf(c, i) + Text(c.memory_kind[i], c.flags[i], c.bytes[i],
-                                                            c.value[i], c.graph_id[i], c.graph_node_id[i]));
+    (*log)[LaneOf("set", c)].push_back(TimesOf(c, i) + Text(c.memory_kind[i], c.flags[i],
+                                                            c.bytes[i], c.value[i], c.graph_id[i],
+                                                            c.graph_node_id[i]));
   }
 }
 
@@ -77,15 +81,17 @@ void Append(const GraphBatch& batch, const FrameHeader& header, RecordLog* log) 
   }
 }
 
-void Append(const ApiBatch& batch, const FrameHeader& header, const Dictionary& dictionary, RecordLog* log) {
+void Append(const ApiBatch& batch, const FrameHeader& header, const Dictionary& dictionary,
+            RecordLog* log) {
   ApiColumns c;
   Decode(batch, header, &c);
   for (size_t i = 0; i < c.count; ++i) {
     ASSERT_LT(c.symbol[i], static_cast<uint32_t>(dictionary.api_symbols_size()));
     const ApiSymbol& s = dictionary.api_symbols(static_cast<int>(c.symbol[i]));
-    (*log)["api " + Text(c.thread)].push_back(
-        TimesOf(c, i) + NameOf(dictionary, s.name()) +
-        Text(static_cast<uint32_t>(s.domain()), s.cbid(), static_cast<uint32_t>(s.api_class()), c.result[i]));
+    (*log)["api " + Text(c.thread)].push_back(TimesOf(c, i) + NameOf(dictionary, s.name()) +
+                                              Text(static_cast<uint32_t>(s.domain()), s.cbid(),
+                                                   static_cast<uint32_t>(s.api_class()),
+                                                   c.result[i]));
   }
 }
 
@@ -94,7 +100,8 @@ void Append(const SyncBatch& batch, const FrameHeader& header, RecordLog* log) {
   Decode(batch, header, &c);
   for (size_t i = 0; i < c.count; ++i) {
     (*log)["sync"].push_back(TimesOf(c, i) + Text(c.type[i], c.context_plus1[i], c.stream_plus1[i],
-                                                  c.event_plus1[i], c.event_sync_id[i], c.result[i]));
+                                                  c.event_plus1[i], c.event_sync_id[i],
+                                                  c.result[i]));
   }
 }
 
@@ -188,7 +195,8 @@ std::string Compress(const std::string& content) {
   std::string frame(ZSTD_compressBound(content.size()), '\0');
   ZSTD_CCtx* context = ZSTD_createCCtx();
   ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
-  const size_t size = ZSTD_compress2(context, frame.data(), frame.size(), content.data(), content.size());
+  const size_t size =
+      ZSTD_compress2(context, frame.data(), frame.size(), content.data(), content.size());
   ZSTD_freeCCtx(context);
   EXPECT_FALSE(ZSTD_isError(size));
   frame.resize(size);
@@ -197,7 +205,8 @@ std::string Compress(const std::string& content) {
 
 std::string Decompress(const std::string& frame) {
   std::string content(ZSTD_getFrameContentSize(frame.data(), frame.size()), '\0');
-  EXPECT_EQ(ZSTD_decompress(content.data(), content.size(), frame.data(), frame.size()), content.size());
+  EXPECT_EQ(ZSTD_decompress(content.data(), content.size(), frame.data(), frame.size()),
+            content.size());
   return content;
 }
 

@@ -29,7 +29,7 @@ class TemporaryFile {
 };
 
 struct ReadResult {
-  absl::Status status;            // of Open
+  absl::Status status;  // of Open
   std::vector<Trace> frames;
   std::vector<FrameHeader> headers;
   std::vector<Damage> damage;

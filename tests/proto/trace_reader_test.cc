@@ -74,7 +74,8 @@ TEST(TraceReaderTest, AnEmptyFileOpensAndHasNoFrames) {
 }
 
 TEST(TraceReaderTest, AMissingFileIsNotFound) {
-  EXPECT_EQ(ReadPath(testing::TempDir() + "no_such_file").status.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(ReadPath(testing::TempDir() + "no_such_file").status.code(),
+            absl::StatusCode::kNotFound);
 }
 
 TEST(TraceReaderTest, OtherFilesAreRefusedWithWhatStandsThere) {
@@ -146,19 +147,22 @@ void ExpectHonest(const ReadResult& read, const SmallTrace& trace, const std::st
 TEST(TraceReaderTest, ATraceCutAnywhereIsNeverSilentlyShorter) {
   const SmallTrace trace(3);
   const std::string bytes = trace.Bytes();
-  const size_t ends[] = {trace.frames[0].size(), trace.frames[0].size() + trace.frames[1].size(), bytes.size()};
+  const size_t ends[] = {trace.frames[0].size(), trace.frames[0].size() + trace.frames[1].size(),
+                         bytes.size()};
   for (size_t cut = 1; cut < bytes.size(); ++cut) {
     const std::string what = "cut at " + std::to_string(cut);
     const ReadResult read = ReadBytes(bytes.substr(0, cut));
     ASSERT_TRUE(read.status.ok()) << what << read.status;
     ExpectHonest(read, trace, what);
-    const size_t whole = static_cast<size_t>(std::upper_bound(std::begin(ends), std::end(ends), cut) - ends);
+    const size_t whole =
+        static_cast<size_t>(std::upper_bound(std::begin(ends), std::end(ends), cut) - ends);
     ASSERT_EQ(read.frames.size(), whole) << what;
     ASSERT_EQ(read.damage.size(), 1u) << what;
     ASSERT_FALSE(read.ended) << what;
     const size_t boundary = whole == 0 ? 0 : ends[whole - 1];
     const Damage& damage = read.damage[0];
-    ASSERT_EQ(damage.kind, cut == boundary ? Damage::Kind::kNoEnd : Damage::Kind::kTornTail) << what;
+    ASSERT_EQ(damage.kind, cut == boundary ? Damage::Kind::kNoEnd : Damage::Kind::kTornTail)
+        << what;
     ASSERT_EQ(damage.offset, boundary) << what;
     ASSERT_EQ(damage.bytes, cut - boundary) << what;
   }
@@ -173,12 +177,14 @@ TEST(TraceReaderTest, AFlippedBitAnywhereIsNeverSilent) {
       std::string damaged = bytes;
       damaged[i] = static_cast<char>(damaged[i] ^ 1 << bit);
       const ReadResult read = ReadBytes(damaged);
-      ASSERT_NO_FATAL_FAILURE(ExpectHonest(read, trace, "bit " + std::to_string(bit) + " of " + std::to_string(i)));
+      ASSERT_NO_FATAL_FAILURE(
+          ExpectHonest(read, trace, "bit " + std::to_string(bit) + " of " + std::to_string(i)));
       ASSERT_GE(read.frames.size(), 2u) << i;  // the other frames are always found
       whole += read.log == trace.log;
     }
   }
-  // Header bits without meaning for the content (the checksum flag leaves four foreign bytes, which are told).
+  // Header bits without meaning for the content (the checksum flag leaves four foreign bytes, which
+  // are told).
   EXPECT_LT(whole, 20);
 }
 
@@ -228,8 +234,8 @@ TEST(TraceReaderTest, AMissingFrameIsAHoleInTheSequence) {
 
 TEST(TraceReaderTest, FramesThatComeLateFillTheirHole) {
   const SmallTrace trace(5);
-  const ReadResult read =
-      ReadBytes(trace.Bytes(0, 1) + trace.Bytes(3, 4) + trace.Bytes(2, 3) + trace.Bytes(1, 2) + trace.Bytes(4));
+  const ReadResult read = ReadBytes(trace.Bytes(0, 1) + trace.Bytes(3, 4) + trace.Bytes(2, 3) +
+                                    trace.Bytes(1, 2) + trace.Bytes(4));
   EXPECT_EQ(read.frames.size(), 5u);
   EXPECT_TRUE(read.damage.empty());
 }
@@ -317,7 +323,8 @@ TEST(TraceReaderTest, AFrameCutByZerosIsDamagedAndTheNextIsFound) {
 
 TEST(TraceReaderTest, ForeignBytesBetweenFramesAreReportedExactly) {
   const SmallTrace trace(2);
-  const ReadResult read = ReadBytes(trace.frames[0] + "some text in between" + trace.frames[1] + "and after");
+  const ReadResult read =
+      ReadBytes(trace.frames[0] + "some text in between" + trace.frames[1] + "and after");
   EXPECT_EQ(read.log, trace.log);
   ASSERT_EQ(read.damage.size(), 2u);
   EXPECT_EQ(read.damage[0].kind, Damage::Kind::kForeignData);
@@ -335,7 +342,8 @@ std::string Skippable(uint32_t claimed_bytes, const std::string& content) {
 
 TEST(TraceReaderTest, SkippableFramesAreSkippedAndCounted) {
   const SmallTrace trace(2);
-  const ReadResult read = ReadBytes(Skippable(5, "index") + trace.frames[0] + Skippable(0, "") + trace.frames[1]);
+  const ReadResult read =
+      ReadBytes(Skippable(5, "index") + trace.frames[0] + Skippable(0, "") + trace.frames[1]);
   EXPECT_EQ(read.log, trace.log);
   EXPECT_TRUE(read.damage.empty());
   EXPECT_EQ(read.counts.skippable_frames, 2u);
@@ -374,7 +382,8 @@ TEST(TraceReaderTest, WhatANewerVersionAddsIsSkippedAndCounted) {
   add_unknown(shape, 501);
   add_unknown(batch, 502);
   Packet* unknown = trace.add_packet();
-  unknown->GetReflection()->MutableUnknownFields(unknown)->AddLengthDelimited(999, "a packet to come");
+  unknown->GetReflection()->MutableUnknownFields(unknown)->AddLengthDelimited(999,
+                                                                              "a packet to come");
   const ReadResult read = ReadBytes(Compress(trace.SerializeAsString()));
   ASSERT_EQ(read.frames.size(), 1u);
   EXPECT_EQ(read.counts.newer_frames, 1u);
@@ -404,7 +413,8 @@ TEST(TraceReaderTest, FramesWithoutContentSizeAndChecksumAreRead) {
   EXPECT_TRUE(read.damage.empty());
 }
 
-// ---- hostile files: no crash, no endless work, bounded memory (AddressSanitizer and the fuzzer look on) ----
+// ---- hostile files: no crash, no endless work, bounded memory (AddressSanitizer and the fuzzer
+// look on) ----
 
 TEST(HostileTraceTest, AFrameThatGrowsBeyondTheLimitIsRefused) {
   Trace trace = TraceWith(0);
@@ -454,7 +464,8 @@ TEST(HostileTraceTest, AFileFullOfMagicsIsReadInLinearTime) {
   EXPECT_EQ(read.damage[0].bytes, magics.size());
 }
 
-// Each half-frame opens a raw block that holds all later ones, so each candidate runs on to the end.
+// Each half-frame opens a raw block that holds all later ones, so each candidate runs on to the
+// end.
 TEST(HostileTraceTest, NestedHalfFramesDoNotTakeQuadraticTime) {
   std::string nested;
   for (int i = 0; i < 300000; ++i) {
@@ -469,7 +480,8 @@ TEST(HostileTraceTest, NestedHalfFramesDoNotTakeQuadraticTime) {
   }
   const SmallTrace trace(3);
   const std::string gap(1 << 20, 'x');  // further than any of them reaches
-  const ReadResult read = ReadBytes(trace.frames[0] + nested + trace.frames[1] + gap + trace.frames[2]);
+  const ReadResult read =
+      ReadBytes(trace.frames[0] + nested + trace.frames[1] + gap + trace.frames[2]);
   ASSERT_NO_FATAL_FAILURE(ExpectHonest(read, trace, "nested"));
   EXPECT_EQ(read.headers.front().sequence(), 0u);
   EXPECT_EQ(read.headers.back().sequence(), 2u);
@@ -517,8 +529,9 @@ TEST(StockToolsTest, ZstdAndProtocDecodeATrace) {
   harness.writer.OnKernel(bad_name);
   ASSERT_TRUE(harness.writer.Finish("exit", 0));
   const TemporaryFile file(harness.File());
-  const std::string command = "zstd -dcq < '" + file.path() + "' | protoc --decode=gpuprobe.Trace -I '" +
-                              GPUPROBE_SOURCE_DIR "' '" GPUPROBE_SOURCE_DIR "/proto/gpuprobe.proto' 2>&1";
+  const std::string command =
+      "zstd -dcq < '" + file.path() + "' | protoc --decode=gpuprobe.Trace -I '" +
+      GPUPROBE_SOURCE_DIR "' '" GPUPROBE_SOURCE_DIR "/proto/gpuprobe.proto' 2>&1";
   FILE* pipe = popen(command.c_str(), "r");
   ASSERT_NE(pipe, nullptr);
   std::string text;

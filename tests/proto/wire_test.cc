@@ -21,7 +21,8 @@ namespace {
 std::vector<uint64_t> InterestingValues() {
   std::vector<uint64_t> values = {0};
   for (int bit = 0; bit < 64; ++bit) {
-    for (int64_t off : {-1, 0, 1}) values.push_back((uint64_t{1} << bit) + static_cast<uint64_t>(off));
+    for (int64_t off : {-1, 0, 1})
+      values.push_back((uint64_t{1} << bit) + static_cast<uint64_t>(off));
   }
   return values;
 }
@@ -87,7 +88,8 @@ TEST(WireWriterTest, CorrectsWrongGuessesOfALength) {
       ASSERT_FALSE(buffer.writer.overflowed());
       ASSERT_EQ(buffer.writer.size(), 1 + VarintBytes(size) + size);
       Dictionary dictionary;
-      ASSERT_TRUE(dictionary.ParseFromArray(buffer.bytes.get(), static_cast<int>(buffer.writer.size())));
+      ASSERT_TRUE(
+          dictionary.ParseFromArray(buffer.bytes.get(), static_cast<int>(buffer.writer.size())));
       ASSERT_EQ(dictionary.names(0), body);
     }
   }
@@ -99,19 +101,24 @@ std::string Replaced(std::string text) {
 }
 
 TEST(Utf8Test, KeepsWellFormedText) {
-  for (const char* text : {"", "plain", "Gr\xc3\xb6\xc3\x9f" "e", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xef\xbf\xbf",
-                           "\xf4\x8f\xbf\xbf", "\x01\x7f"}) {
+  for (const char* text :
+       {"", "plain",
+        "Gr\xc3\xb6\xc3\x9f"
+        "e",
+        "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xef\xbf\xbf", "\xf4\x8f\xbf\xbf", "\x01\x7f"}) {
     EXPECT_EQ(Replaced(text), text);
   }
 }
 
 TEST(Utf8Test, ReplacesEachByteThatIsNoPartOfWellFormedText) {
-  EXPECT_EQ(Replaced("a\xff\xfe" "b"), "a??b");
-  EXPECT_EQ(Replaced("\xc0\xaf"), "??");                  // overlong
-  EXPECT_EQ(Replaced("\xe0\x80\x80"), "???");             // overlong
-  EXPECT_EQ(Replaced("\xed\xa0\x80"), "???");             // surrogate
-  EXPECT_EQ(Replaced("\xf4\x90\x80\x80"), "????");        // above U+10FFFF
-  EXPECT_EQ(Replaced("ab\xe2\x82"), "ab??");              // cut off
+  EXPECT_EQ(Replaced("a\xff\xfe"
+                     "b"),
+            "a??b");
+  EXPECT_EQ(Replaced("\xc0\xaf"), "??");            // overlong
+  EXPECT_EQ(Replaced("\xe0\x80\x80"), "???");       // overlong
+  EXPECT_EQ(Replaced("\xed\xa0\x80"), "???");       // surrogate
+  EXPECT_EQ(Replaced("\xf4\x90\x80\x80"), "????");  // above U+10FFFF
+  EXPECT_EQ(Replaced("ab\xe2\x82"), "ab??");        // cut off
   EXPECT_EQ(Replaced("\xe2\x28\xa1"), "?(?");
   EXPECT_EQ(Replaced("\x80"), "?");
 }
@@ -226,7 +233,7 @@ TEST(PacketBuilderTest, LeavesOutPacketsThatAreUnbalancedOrTooDeep) {
         out->EndPacket();
         out->BeginPacket(17);
         out->BeginMessage(6);
-        out->EndPacket();    // message still open
+        out->EndPacket();  // message still open
         out->BeginPacket(22);
         out->AddUint(1, 7);
         out->EndPacket();

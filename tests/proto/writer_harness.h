@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// A TraceWriter with memory, hooks and a sink that collects the frames; random records; and the text form
-// of records, by lane, in which what was written is compared with what is read.
+// A TraceWriter with memory, hooks and a sink that collects the frames; random records; and the
+// text form of records, by lane, in which what was written is compared with what is read.
 #ifndef GPUPROBE_TESTS_PROTO_WRITER_HARNESS_H_
 #define GPUPROBE_TESTS_PROTO_WRITER_HARNESS_H_
 
@@ -28,7 +28,8 @@ inline constexpr int64_t kTestStartNs = 1796036664114978722;  // beyond the exac
 class WriterHarness {
  public:
   explicit WriterHarness(WriterOptions options = DefaultOptions()) : options_(options) {
-    memory_ = static_cast<uint8_t*>(std::aligned_alloc(4096, (options.memory_bytes + 4095) / 4096 * 4096));
+    memory_ = static_cast<uint8_t*>(
+        std::aligned_alloc(4096, (options.memory_bytes + 4095) / 4096 * 4096));
     std::memset(memory_, 0, options.memory_bytes);
     hooks.user = this;
     hooks.write_frame = [](void* user, const uint8_t* data, size_t size) {
@@ -43,7 +44,8 @@ class WriterHarness {
       std::memcpy(out, name, size);
       return static_cast<int64_t>(size);
     };
-    hooks.api_name = [](void*, ApiDomain domain, uint32_t cbid, uint32_t* api_class) -> const char* {
+    hooks.api_name = [](void*, ApiDomain domain, uint32_t cbid,
+                        uint32_t* api_class) -> const char* {
       *api_class = cbid % 14;
       if (cbid == 0) return nullptr;
       static std::map<uint64_t, std::string> names;
@@ -115,9 +117,11 @@ inline std::string Named(const std::string& name) { return '\'' + name + "' "; }
 // Random records of all kinds, written and logged at once.
 class RandomRecords {
  public:
-  RandomRecords(WriterHarness* harness, RecordLog* log, uint32_t seed) : h_(harness), log_(log), random_(seed) {
+  RandomRecords(WriterHarness* harness, RecordLog* log, uint32_t seed)
+      : h_(harness), log_(log), random_(seed) {
     for (int i = 0; i < 40; ++i) {
-      names_.push_back(h_->Name("_Z" + std::string(static_cast<size_t>(Below(200)), 'k') + std::to_string(i)));
+      names_.push_back(
+          h_->Name("_Z" + std::string(static_cast<size_t>(Below(200)), 'k') + std::to_string(i)));
     }
   }
 
@@ -169,10 +173,10 @@ class RandomRecords {
     const int64_t submitted = r.submitted_ns == 0 ? 0 : r.start_ns - r.submitted_ns;
     (*log_)[GpuLane("kernel", r)].push_back(
         GpuText(r) + Named(r.name) +
-        Text(r.grid_x, r.grid_y, r.grid_z, r.block_x, r.block_y, r.block_z, r.cluster_x, r.cluster_y,
-             r.cluster_z, r.static_shared_bytes, r.dynamic_shared_bytes, r.shared_executed_bytes,
-             r.local_bytes_per_thread, r.registers_per_thread, r.launch_type, r.device_launched,
-             r.graph_id, r.graph_node_id, queued, submitted));
+        Text(r.grid_x, r.grid_y, r.grid_z, r.block_x, r.block_y, r.block_z, r.cluster_x,
+             r.cluster_y, r.cluster_z, r.static_shared_bytes, r.dynamic_shared_bytes,
+             r.shared_executed_bytes, r.local_bytes_per_thread, r.registers_per_thread,
+             r.launch_type, r.device_launched, r.graph_id, r.graph_node_id, queued, submitted));
   }
 
   void Copy() {
@@ -191,9 +195,10 @@ class RandomRecords {
       r.dst_device = static_cast<uint32_t>(Below(8));
     }
     h_->writer.OnCopy(r);
-    (*log_)[GpuLane("copy", r)].push_back(
-        GpuText(r) + Text(r.copy_kind, r.src_kind, r.dst_kind, r.flags, r.peer, r.device_launched,
-                          r.src_device + 1, r.dst_device + 1, r.bytes, r.graph_id, r.graph_node_id));
+    (*log_)[GpuLane("copy", r)].push_back(GpuText(r) + Text(r.copy_kind, r.src_kind, r.dst_kind,
+                                                            r.flags, r.peer, r.device_launched,
+                                                            r.src_device + 1, r.dst_device + 1,
+                                                            r.bytes, r.graph_id, r.graph_node_id));
   }
 
   void Set() {
@@ -247,14 +252,16 @@ class RandomRecords {
     r.event_sync_id = Below(2) == 0 ? 0 : Magnitude();
     r.result = Below(10) == 0 ? 600 : 0;
     h_->writer.OnSync(r);
-    (*log_)["sync"].push_back(Text(r.start_ns, r.end_ns, r.correlation, r.type, r.context + 1, r.stream + 1,
-                                   r.event + 1, r.event_sync_id, r.result));
+    (*log_)["sync"].push_back(Text(r.start_ns, r.end_ns, r.correlation, r.type, r.context + 1,
+                                   r.stream + 1, r.event + 1, r.event_sync_id, r.result));
   }
 
   void CudaEvent() {
-    CudaEventRecord r = {1, Below(4) == 0 ? kInvalidId : Id(), Id(), Id(), Below(2) == 0 ? 0 : Magnitude()};
+    CudaEventRecord r = {1, Below(4) == 0 ? kInvalidId : Id(), Id(), Id(),
+                         Below(2) == 0 ? 0 : Magnitude()};
     h_->writer.OnCudaEvent(r);
-    (*log_)["event"].push_back(Text(r.correlation, r.context, r.stream + 1, r.event, r.event_sync_id));
+    (*log_)["event"].push_back(
+        Text(r.correlation, r.context, r.stream + 1, r.event, r.event_sync_id));
   }
 
   void Overhead() {
@@ -273,17 +280,15 @@ class RandomRecords {
     }
     r.correlation = Id();
     h_->writer.OnOverhead(r);
-    (*log_)["overhead"].push_back(Text(r.start_ns, r.end_ns, r.correlation, r.kind, r.object_kind, r.thread,
-                                       r.device + 1, r.context + 1, r.stream + 1));
+    (*log_)["overhead"].push_back(Text(r.start_ns, r.end_ns, r.correlation, r.kind, r.object_kind,
+                                       r.thread, r.device + 1, r.context + 1, r.stream + 1));
   }
 
   uint64_t Below(uint64_t n) { return random_() % n; }
 
  private:
   // Mostly small, sometimes any 32-bit value but kInvalidId.
-  uint32_t Id() {
-    return static_cast<uint32_t>(Below(8) == 0 ? Below(kInvalidId) : Below(300));
-  }
+  uint32_t Id() { return static_cast<uint32_t>(Below(8) == 0 ? Below(kInvalidId) : Below(300)); }
   uint64_t Magnitude() { return random_() >> Below(64); }
 
   template <class R>

@@ -6,20 +6,22 @@
     cupti_variant.py --from build/sim/lib/libcupti.so.13 --to DIR/libcupti.so.13 \
                      [--remove cuptiX]... [--null cuptiY]...
 
---remove: dlsym does not find the symbol. --null: dlsym finds it and gives a null pointer, without an error.
+--remove: dlsym does not find the symbol. --null: dlsym finds it and gives a null pointer, without
+an error.
 Works on the dynamic symbol table of a 64-bit little-endian ELF file.
 """
+
 import argparse
 import os
 import struct
 import sys
 
-_SHT_DYNSYM, _SHN_ABS = 11, 0xfff1
+_SHT_DYNSYM, _SHN_ABS = 11, 0xFFF1
 
 
 def _sections(image):
     (offset,) = struct.unpack_from("<Q", image, 0x28)
-    entry, count = struct.unpack_from("<HH", image, 0x3a)
+    entry, count = struct.unpack_from("<HH", image, 0x3A)
     for i in range(count):
         # sh_name, sh_type, sh_flags, sh_addr, sh_offset, sh_size, sh_link
         yield struct.unpack_from("<IIQQQQI", image, offset + i * entry)
@@ -33,7 +35,7 @@ def _symbols(image):
     for at in range(table[4], table[4] + table[5], 24):
         (name,) = struct.unpack_from("<I", image, at)
         begin = strings[4] + name
-        yield at, begin, bytes(image[begin:image.index(b"\0", begin)]).decode()
+        yield at, begin, bytes(image[begin : image.index(b"\0", begin)]).decode()
 
 
 def change(image, remove=(), null=()):
@@ -41,7 +43,9 @@ def change(image, remove=(), null=()):
     missing = set(remove) | set(null)
     for entry, name_at, name in list(_symbols(image)):
         if name in remove:
-            image[name_at:name_at + 1] = b"~"  # the hash still matches, the comparison of names does not
+            image[name_at : name_at + 1] = (
+                b"~"  # the hash still matches, the comparison of names does not
+            )
         elif name in null:
             struct.pack_into("<HQ", image, entry + 6, _SHN_ABS, 0)  # st_shndx, st_value
         missing.discard(name)

@@ -10,10 +10,13 @@
     gpu.host(50_000)                            # the thread computes for 50 us
     gpu.sync(s)
 
-Run it with tests/sim/run-sim, which puts the stand-ins on the library path. Times are nanoseconds, sizes
-bytes. Every call goes through the API that it names: the runtime's, or with api="driver" the driver's.
+Run it with tests/sim/run-sim, which puts the stand-ins on the library path. Times are
+nanoseconds, sizes
+bytes. Every call goes through the API that it names: the runtime's, or with api="driver" the
+driver's.
 A call that fails raises CudaError. Python 3.9 or later, no dependencies.
 """
+
 import contextlib
 import ctypes
 import json
@@ -110,7 +113,14 @@ class Gpu:
         ):
             function = getattr(self.cuda, name)
             function.restype, function.argtypes = result, arguments
-        self.cudart.cudaLaunchKernel.argtypes = [c_void_p, _Dim3, _Dim3, c_void_p, c_size_t, c_void_p]
+        self.cudart.cudaLaunchKernel.argtypes = [
+            c_void_p,
+            _Dim3,
+            _Dim3,
+            c_void_p,
+            c_size_t,
+            c_void_p,
+        ]
         self._functions, self._module, self._keep = {}, c_void_p(), []
         self._scratch = {}
         for key, value in (settings or {}).items():
@@ -160,7 +170,12 @@ class Gpu:
 
     def stream(self, blocking=False, priority=0):
         handle = c_void_p()
-        self.call("cudaStreamCreateWithPriority", byref(handle), c_uint(0 if blocking else 1), c_int(priority))
+        self.call(
+            "cudaStreamCreateWithPriority",
+            byref(handle),
+            c_uint(0 if blocking else 1),
+            c_int(priority),
+        )
         return Stream(self, handle)
 
     def event(self, timing=True):
@@ -191,11 +206,25 @@ class Gpu:
             self.cuda.gpusim_next_duration(duration_ns)
         if api == "runtime":
             symbol = self.cuda.gpusim_kernel(name.encode())
-            self.call("cudaLaunchKernel", symbol, _dim3(grid), _dim3(block), None, 0, _handle(stream))
+            self.call(
+                "cudaLaunchKernel", symbol, _dim3(grid), _dim3(block), None, 0, _handle(stream)
+            )
             return
         g, b = _dim3(grid), _dim3(block)
-        self.call("cuLaunchKernel", self._function(name), g.x, g.y, g.z, b.x, b.y, b.z, 0, _handle(stream),
-                  None, None)
+        self.call(
+            "cuLaunchKernel",
+            self._function(name),
+            g.x,
+            g.y,
+            g.z,
+            b.x,
+            b.y,
+            b.z,
+            0,
+            _handle(stream),
+            None,
+            None,
+        )
 
     def _function(self, name):
         if name not in self._functions:
@@ -211,7 +240,9 @@ class Gpu:
         have = self._scratch.get(place)
         if have is None or have[0] < nbytes:
             if place == "pageable":
-                pointer = ctypes.create_string_buffer(min(nbytes, self.cuda.gpusim_get(b"copy_data_limit_bytes")))
+                pointer = ctypes.create_string_buffer(
+                    min(nbytes, self.cuda.gpusim_get(b"copy_data_limit_bytes"))
+                )
                 self._keep.append(pointer)
                 pointer = ctypes.cast(pointer, c_void_p)
             else:
@@ -229,7 +260,8 @@ class Gpu:
         host = self._buffer("pinned" if pinned else "pageable", nbytes) if kind != "dtod" else None
         device = self._buffer("device", nbytes)
         to, source = {"htod": (device, host), "dtoh": (host, device)}.get(
-            kind, (self._buffer("device2", nbytes) if kind == "dtod" else None, device))
+            kind, (self._buffer("device2", nbytes) if kind == "dtod" else None, device)
+        )
         if duration_ns is not None:
             self.cuda.gpusim_next_duration(duration_ns)
         self.memcpy(to, source, nbytes, kind, stream, blocking)
@@ -238,13 +270,27 @@ class Gpu:
         if blocking:
             self.call("cudaMemcpy", to, source, c_size_t(nbytes), c_int(_COPY_KINDS[kind]))
         else:
-            self.call("cudaMemcpyAsync", to, source, c_size_t(nbytes), c_int(_COPY_KINDS[kind]), _handle(stream))
+            self.call(
+                "cudaMemcpyAsync",
+                to,
+                source,
+                c_size_t(nbytes),
+                c_int(_COPY_KINDS[kind]),
+                _handle(stream),
+            )
 
     def copy_peer(self, nbytes, to_device, from_device, stream=None, duration_ns=None):
         if duration_ns is not None:
             self.cuda.gpusim_next_duration(duration_ns)
-        self.call("cudaMemcpyPeerAsync", c_void_p(), c_int(to_device), c_void_p(), c_int(from_device),
-                  c_size_t(nbytes), _handle(stream))
+        self.call(
+            "cudaMemcpyPeerAsync",
+            c_void_p(),
+            c_int(to_device),
+            c_void_p(),
+            c_int(from_device),
+            c_size_t(nbytes),
+            _handle(stream),
+        )
 
     def memset(self, nbytes, stream=None, value=0, duration_ns=None):
         device = self._buffer("device", nbytes)
@@ -264,7 +310,9 @@ class Gpu:
         self.call("cudaStreamBeginCapture", stream.handle, c_int(0))
         yield graph
         self.call("cudaStreamEndCapture", stream.handle, byref(graph.graph))
-        self.call("cudaGraphInstantiate", byref(graph.executable), graph.graph, ctypes.c_ulonglong(0))
+        self.call(
+            "cudaGraphInstantiate", byref(graph.executable), graph.graph, ctypes.c_ulonglong(0)
+        )
 
     # ---- waiting ----
 
@@ -306,7 +354,8 @@ class Gpu:
     # ---- truth ----
 
     def truth(self):
-        """What really happened; lists are filled only with GPUSIM_TRUTH or GPUSIM_TRUTH_DETAIL set."""
+        """What really happened; lists are filled only with GPUSIM_TRUTH or GPUSIM_TRUTH_DETAIL
+        set."""
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "truth.json")
             if self.cuda.gpusim_write_truth_to(path.encode()) != 0:
@@ -318,7 +367,9 @@ class Gpu:
         return self.cuda.gpusim_count(what.encode())
 
     def violations(self):
-        return [self.cuda.gpusim_violation(i).decode() for i in range(self.cuda.gpusim_violations())]
+        return [
+            self.cuda.gpusim_violation(i).decode() for i in range(self.cuda.gpusim_violations())
+        ]
 
     def replay(self):
         return self.cuda.gpusim_replay()

@@ -5,6 +5,7 @@
 
 Run by make_recordings on the virtual clock, so that its times are the same every time.
 """
+
 import threading
 
 from gpusim import Gpu
@@ -16,13 +17,20 @@ ALL_REDUCE = "_Z33ncclDevKernel_AllReduce_Sum_f32_RING_LLv"
 
 
 def training_step(gpu, step, compute, side):
-    """Input copy, launch-bound forward, backward that overlaps a collective, now and then a loss read back."""
+    """Input copy, launch-bound forward, backward that overlaps a collective, now and then a loss
+    read back."""
     gpu.host(40_000 if step % 4 else 1_500_000)  # every fourth step starves
     gpu.copy("htod", 600_000 + 4096 * step, compute, pinned=step % 3 != 0)
     for layer in range(12):
         gpu.chatter(2)
-        gpu.launch(GEMM, 9_000 + 13 * layer, compute, grid=(16, 8), block=256,
-                   api="driver" if layer % 3 == 0 else "runtime")
+        gpu.launch(
+            GEMM,
+            9_000 + 13 * layer,
+            compute,
+            grid=(16, 8),
+            block=256,
+            api="driver" if layer % 3 == 0 else "runtime",
+        )
         gpu.launch(ELEMENTWISE, 2_500, compute, grid=512, block=128)
         gpu.host(3_000)
     reached = gpu.event(timing=False).record(compute)
@@ -56,7 +64,7 @@ def main():
     gpu.overhead(4 << 16, 800_000)  # runtime-triggered module loading
     for step in range(12):
         training_step(gpu, step, compute, side)
-    gpu.overhead(1 << 16, 30_000)   # buffer flush
+    gpu.overhead(1 << 16, 30_000)  # buffer flush
     with gpu.capture(compute) as graph:
         for i in range(8):
             gpu.launch("graph_node_%d" % (i % 3), 4_000, compute)

@@ -3,7 +3,8 @@
 # Copyright the gpuprobe authors.
 """A training loop in small, on the simulated GPU, with planted bottlenecks.
 
-    tests/sim/run-sim -- python3 tests/sim/sim_train.py [--steps 40] [--mode mixed|input|launch|sync|gpu]
+    tests/sim/run-sim -- python3 tests/sim/sim_train.py [--steps 40] [--mode
+    mixed|input|launch|sync|gpu]
         [--batch-ms 12] [--workers 2] [--layers 24] [--item-every 4] [--planted FILE]
 
   input   the loader's workers cannot keep up: the main thread sits in next_batch
@@ -12,10 +13,12 @@
   gpu     long kernels, the GPU is always busy
   mixed   input-bound first half, launch-bound second half, loss.item() every --item-every steps
 
-On the real clock the workers are real threads that "decode"; on the virtual clock (one counter for the
+On the real clock the workers are real threads that "decode"; on the virtual clock (one counter
+for the
 process) the main thread plays their part. --planted writes what was planted as JSON: a list of
 {"cause","start","end"} on the record clock. Prints one line with totals at the end.
 """
+
 import argparse
 import json
 import os
@@ -30,7 +33,7 @@ from gpusim import Gpu  # noqa: E402
 GEMM = "_Z21ampere_sgemm_128x64_nPKfS0_Pfiii"
 ELEMENTWISE = "_ZN2at6native29vectorized_elementwise_kernelILi4EEEviT0_T1_"
 ADAM = "_ZN2at6native25multi_tensor_apply_kernelEPv"
-BATCH_BYTES = 4 << 20
+BATCH_BYTES = 256 << 10
 
 
 class Planted:
@@ -52,7 +55,8 @@ def decode(item, milliseconds):
 
 
 class Loader:
-    """Batches in order, from worker threads; on the virtual clock from nobody, the caller spends the time."""
+    """Batches in order, from worker threads; on the virtual clock from nobody, the caller spends
+    the time."""
 
     def __init__(self, gpu, steps, workers, batch_ms, virtual):
         self.gpu, self.virtual = gpu, virtual
@@ -94,13 +98,16 @@ class Model:
 
     def backward(self):
         for _ in range(self.layers):
-            self.gpu.launch(GEMM, self.kernel_ns * 2, self.stream, grid=(32, 8), block=256, api="driver")
+            self.gpu.launch(
+                GEMM, self.kernel_ns * 2, self.stream, grid=(32, 8), block=256, api="driver"
+            )
 
     def optimizer_step(self):
         self.gpu.launch(ADAM, self.kernel_ns, self.stream, grid=320, block=512)
 
     def loss_item(self):
-        """loss.item(): a four-byte copy to pageable memory, which waits for everything before it."""
+        """loss.item(): a four-byte copy to pageable memory, which waits for everything before
+        it."""
         self.gpu.copy("dtoh", 4, self.stream, pinned=False)
         self.gpu.sync(self.stream)
 
@@ -108,11 +115,17 @@ class Model:
 def train(gpu, options, planted):
     virtual = bool(gpu.cuda.gpusim_is_virtual())
     settings = {  # mode: kernel duration, whether the loader is slow, .item() every n steps
-        "input": (20_000, True, 0), "launch": (1_000, False, 0), "sync": (30_000, False, 1),
-        "gpu": (400_000, False, 0), "mixed": (20_000, True, options.item_every)}
+        "input": (20_000, True, 0),
+        "launch": (1_000, False, 0),
+        "sync": (30_000, False, 1),
+        "gpu": (400_000, False, 0),
+        "mixed": (20_000, True, options.item_every),
+    }
     kernel_ns, slow_loader, item_every = settings[options.mode]
     model = Model(gpu, options.layers, kernel_ns)
-    loader = Loader(gpu, options.steps, options.workers, options.batch_ms if slow_loader else 0.0, virtual)
+    loader = Loader(
+        gpu, options.steps, options.workers, options.batch_ms if slow_loader else 0.0, virtual
+    )
     gpu.prepare_copies(BATCH_BYTES)
     gpu.sync()
     for step in range(options.steps):
@@ -140,7 +153,9 @@ def train(gpu, options, planted):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--mode", choices=["mixed", "input", "launch", "sync", "gpu"], default="mixed")
+    parser.add_argument(
+        "--mode", choices=["mixed", "input", "launch", "sync", "gpu"], default="mixed"
+    )
     parser.add_argument("--batch-ms", type=float, default=12.0)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--layers", type=int, default=24)
@@ -157,8 +172,17 @@ def main():
     if options.planted:
         with open(options.planted, "w", encoding="utf-8") as file:
             json.dump(planted.items, file)
-    print(json.dumps({"steps": options.steps, "mode": options.mode, "kernels": gpu.count("kernels"),
-                      "elapsed_ns": gpu.now() - start, "planted_ns": totals}))
+    print(
+        json.dumps(
+            {
+                "steps": options.steps,
+                "mode": options.mode,
+                "kernels": gpu.count("kernels"),
+                "elapsed_ns": gpu.now() - start,
+                "planted_ns": totals,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -555,6 +555,19 @@ TEST(Drained, ABlockingCallAfterTheWaitKeepsItsOwnTime) {
                    "1200000-1300000 synchronisation: cudaStreamSynchronize (thread 11 main)"}));
 }
 
+TEST(Drained, AShortCallAfterALongWaitDoesNotTakeItsPlace) {
+  TimelineBuilder b;
+  b.Kernel(0, 1000 * kUs, b.Launch(0, 5));
+  b.Sync(600 * kUs, 1000 * kUs);
+  b.Kernel(1060 * kUs, 1070 * kUs, b.Launch(1050 * kUs, 1065 * kUs));
+  b.Call("cudaMalloc", CallClass::kAlloc, 1066 * kUs, 1072 * kUs);
+  b.Kernel(1300 * kUs, 1400 * kUs, b.Launch(1290 * kUs, 1300 * kUs));
+  EXPECT_EQ(PartsText(Analyse(b.Build(), {})),
+            (Lines{"1000000-1060000 synchronisation: cudaStreamSynchronize (thread 11 main)",
+                   "1070000-1072000 blocking_api: cudaMalloc (thread 11 main)",
+                   "1072000-1300000 synchronisation: cudaStreamSynchronize (thread 11 main)"}));
+}
+
 TEST(Drained, TheFeedingThreadsWaitIsChargedWhenAnotherThreadTakesOver) {
   // The main thread reads the loss, then hands over to the backward thread, long outside CUDA.
   TimelineBuilder b;

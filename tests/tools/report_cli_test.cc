@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// The built probe-report as its users meet it: exit codes, streams, and every kind of bad input. Each run
-// has a deadline, so that a hang is a failure and not a stuck test.
+// The built probe-report as its users meet it: exit codes, streams, and every kind of bad input.
+// Each run has a deadline, so that a hang is a failure and not a stuck test.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ std::string ReadAll(const std::string& path) {
 }
 
 struct Result {
-  int exit_code = -1;      // -signal if it was killed; -999: it hung
+  int exit_code = -1;  // -signal if it was killed; -999: it hung
   std::string out, err;
 };
 
@@ -59,7 +59,8 @@ class CliTest : public ::testing::Test {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     if (stdout_fd < 0) {
-      posix_spawn_file_actions_addopen(&actions, 1, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+      posix_spawn_file_actions_addopen(&actions, 1, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC,
+                                       0600);
     } else {
       posix_spawn_file_actions_adddup2(&actions, stdout_fd, 1);
     }
@@ -133,7 +134,8 @@ TEST_F(CliTest, ACompleteTraceGivesZeroAndAVerdict) {
 
 TEST_F(CliTest, EverySubcommandAndFormatWorks) {
   const std::string path = Write("a.gpuprobe", GoodTrace());
-  for (const char* report : {"summary", "gaps", "waits", "kernels", "copies", "api", "info", "dump"}) {
+  for (const char* report :
+       {"summary", "gaps", "waits", "kernels", "copies", "api", "info", "dump"}) {
     for (const char* format : {"text", "json", "csv"}) {
       const Result r = Report({report, "--format", format, path});
       EXPECT_EQ(r.exit_code, 0) << report << " " << format << ": " << r.err;
@@ -164,13 +166,19 @@ TEST_F(CliTest, DumpShowsEveryRecordInFileOrder) {
   const std::string path = Write("all.gpuprobe", trace.bytes());
   const Result r = Report({"dump", path});
   EXPECT_EQ(r.exit_code, 0);
-  EXPECT_THAT(r.out, HasSubstr("\nkernel 1000000000100 +100 device=0 context=1 stream=7 correlation=1 grid=\"8x1x1\""));
-  EXPECT_THAT(r.out, HasSubstr("\ncall 1000000000010 +10 thread=4711 correlation=5 result=2 domain=\"runtime\""));
+  EXPECT_THAT(
+      r.out,
+      HasSubstr(
+          "\nkernel 1000000000100 +100 device=0 context=1 stream=7 correlation=1 grid=\"8x1x1\""));
+  EXPECT_THAT(
+      r.out,
+      HasSubstr("\ncall 1000000000010 +10 thread=4711 correlation=5 result=2 domain=\"runtime\""));
   EXPECT_LT(r.out.find("_Z3addPf"), r.out.find(" late\n"));
-  for (const char* kind : {"file ", "frame ", "process ", "capture ", "thread ", "device ", "context ", "kernel ", "copy ",
-                           "set ", "graph ", "call ", "sync ", "cuda_event ", "overhead ", "loss ", "blind ", "cost ",
-                           "end "}) {
-    EXPECT_TRUE(r.out.starts_with(kind) || r.out.find(std::string("\n") + kind) != r.out.npos) << kind;
+  for (const char* kind : {"file ", "frame ", "process ", "capture ", "thread ", "device ",
+                           "context ", "kernel ", "copy ", "set ", "graph ", "call ", "sync ",
+                           "cuda_event ", "overhead ", "loss ", "blind ", "cost ", "end "}) {
+    EXPECT_TRUE(r.out.starts_with(kind) || r.out.find(std::string("\n") + kind) != r.out.npos)
+        << kind;
   }
   const Result first = Report({"dump", "--top", "3", path});
   EXPECT_EQ(std::count(first.out.begin(), first.out.end(), '\n'), 3);
@@ -196,8 +204,8 @@ TEST_F(CliTest, WindowsDevicesAndProcessesNarrowTheReport) {
 }
 
 TEST_F(CliTest, WrongUsageIsOneWithAHint) {
-  for (const std::vector<std::string>& arguments :
-       std::vector<std::vector<std::string>>{{}, {"--nonsense", "x"}, {"--top"}, {"--format", "xml", "x"}}) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {}, {"--nonsense", "x"}, {"--top"}, {"--format", "xml", "x"}}) {
     const Result r = Report(arguments);
     EXPECT_EQ(r.exit_code, 1);
     EXPECT_THAT(r.err, HasSubstr("--help"));
@@ -209,8 +217,9 @@ TEST_F(CliTest, WrongUsageIsOneWithAHint) {
 
 TEST_F(CliTest, FilesThatAreNoTraceAreNamed) {
   const std::string png("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16);
-  for (const std::string& path : {Write("text.txt", "hello world\n"), Write("image.png", png),
-                                  Write("short", "x"), Write("noise", std::string(100'000, '\x5a'))}) {
+  for (const std::string& path :
+       {Write("text.txt", "hello world\n"), Write("image.png", png), Write("short", "x"),
+        Write("noise", std::string(100'000, '\x5a'))}) {
     const Result r = Report({path});
     EXPECT_EQ(r.exit_code, 1) << path;
     EXPECT_THAT(r.err, HasSubstr(path));
@@ -243,7 +252,8 @@ TEST_F(CliTest, SpecialFilesAreRefusedWithoutHanging) {
   address.sun_family = AF_UNIX;
   std::strncpy(address.sun_path, socket_path.c_str(), sizeof address.sun_path - 1);
   ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-  for (const std::string& path : {fifo, socket_path, std::string("/dev/zero"), std::string("/dev/null")}) {
+  for (const std::string& path :
+       {fifo, socket_path, std::string("/dev/zero"), std::string("/dev/null")}) {
     const Result r = Report({path});
     EXPECT_EQ(r.exit_code, 1) << path;
     EXPECT_THAT(r.err, HasSubstr(path));
@@ -293,12 +303,21 @@ TEST_F(CliTest, DamageAnywhereNeitherCrashesNorHangs) {
     std::string bytes = good;
     const size_t at = random() % bytes.size();
     switch (round % 4) {
-      case 0: bytes[at] = static_cast<char>(bytes[at] ^ (1 << random() % 8)); break;
-      case 1: bytes.resize(at); break;
-      case 2: bytes.replace(at, std::min<size_t>(200, bytes.size() - at), 200, '\0'); break;
-      case 3: bytes.erase(at, random() % 2'000); break;
+      case 0:
+        bytes[at] = static_cast<char>(bytes[at] ^ (1 << random() % 8));
+        break;
+      case 1:
+        bytes.resize(at);
+        break;
+      case 2:
+        bytes.replace(at, std::min<size_t>(200, bytes.size() - at), 200, '\0');
+        break;
+      case 3:
+        bytes.erase(at, random() % 2'000);
+        break;
     }
-    const Result r = Report({round % 2 == 0 ? "summary" : "info", "--format", "json", Write("d.gpuprobe", bytes)});
+    const Result r = Report(
+        {round % 2 == 0 ? "summary" : "info", "--format", "json", Write("d.gpuprobe", bytes)});
     EXPECT_THAT(r.exit_code, AnyOf(0, 1, 3)) << "round " << round << ": " << r.err;
     EXPECT_TRUE(r.exit_code != 0 || bytes == good || bytes.empty()) << "round " << round;
   }

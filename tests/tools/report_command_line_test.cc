@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "tools/command_line.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
+
+#include "tools/command_line.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -35,8 +35,9 @@ TEST(CommandLine, SummaryAsTextIsTheDefault) {
 }
 
 TEST(CommandLine, OptionsStandAnywhereInBothForms) {
-  const CommandLine c = Parse({"--format=json", "gaps", "a", "--min-gap", "10us", "b", "--top=0", "--device", "1",
-                               "--process=4711", "--from", "1.5s", "--to=@1764499530000000000", "--output", "x"});
+  const CommandLine c =
+      Parse({"--format=json", "gaps", "a", "--min-gap", "10us", "b", "--top=0", "--device", "1",
+             "--process=4711", "--from", "1.5s", "--to=@1764499530000000000", "--output", "x"});
   EXPECT_EQ(c.report, ReportKind::kGaps);
   EXPECT_EQ(c.format, Format::kJson);
   EXPECT_THAT(c.paths, ElementsAre("a", "b"));
@@ -83,9 +84,9 @@ TEST(CommandLine, HelpAndVersionNeedNoPath) {
 
 TEST(CommandLine, HelpNamesEverySubcommandAndExitCode) {
   const std::string help = HelpText();
-  for (const char* word : {"summary", "gaps", "waits", "kernels", "copies", "api", "info", "dump", "--format",
-                           "--device", "--process", "--from", "--to", "--min-gap", "--top", "--output", "0 complete",
-                           "1 unusable", "3 partial"}) {
+  for (const char* word : {"summary", "gaps", "waits", "kernels", "copies", "api", "info", "dump",
+                           "--format", "--device", "--process", "--from", "--to", "--min-gap",
+                           "--top", "--output", "0 complete", "1 unusable", "3 partial"}) {
     EXPECT_THAT(help, HasSubstr(word));
   }
 }

@@ -87,14 +87,18 @@ TEST(ParseDuration, TakesWhatPeopleType) {
 }
 
 TEST(ParseDuration, RefusesTheRest) {
-  for (const char* text : {"", "10", "us", "-1s", "1.2.3s", "10 parsecs", "1e3s", "nan", "99999999999s", "1s2"}) {
+  for (const char* text :
+       {"", "10", "us", "-1s", "1.2.3s", "10 parsecs", "1e3s", "nan", "99999999999s", "1s2"}) {
     EXPECT_FALSE(ParseDuration(text).ok()) << text;
   }
 }
 
 TEST(Utf8, InvalidBytesBecomeReplacementCharacters) {
   EXPECT_EQ(ToValidUtf8("gr\xc3\xbc\xc3\x9f"), "gr\xc3\xbc\xc3\x9f");
-  EXPECT_EQ(ToValidUtf8("a\xff" "b"), "a\xef\xbf\xbd" "b");
+  EXPECT_EQ(ToValidUtf8("a\xff"
+                        "b"),
+            "a\xef\xbf\xbd"
+            "b");
   EXPECT_EQ(ToValidUtf8("\xc0\xaf"), "\xef\xbf\xbd\xef\xbf\xbd") << "overlong";
   EXPECT_EQ(ToValidUtf8("\xed\xa0\x80"), "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd") << "surrogate";
   EXPECT_EQ(ToValidUtf8("\xf4\x90\x80\x80").substr(0, 3), "\xef\xbf\xbd") << "beyond Unicode";
@@ -103,7 +107,9 @@ TEST(Utf8, InvalidBytesBecomeReplacementCharacters) {
 
 TEST(Utf8, ControlCharactersNeverReachTheTerminal) {
   EXPECT_EQ(ToPrintable("a\x1b[31mb\n\x7f"), "a?[31mb??");
-  EXPECT_EQ(ToPrintable("\xc2\x9b" "31m"), "?31m");
+  EXPECT_EQ(ToPrintable("\xc2\x9b"
+                        "31m"),
+            "?31m");
   EXPECT_EQ(ToPrintable("\xc2\xa0"), "\xc2\xa0");
 }
 
@@ -111,7 +117,8 @@ TEST(MiddleEllipsis, KeepsBothEnds) {
   EXPECT_EQ(MiddleEllipsis("abcdefghij", 10), "abcdefghij");
   EXPECT_EQ(MiddleEllipsis("abcdefghijk", 10), "abcd...ijk");
   EXPECT_EQ(MiddleEllipsis("abcdefghijk", 2), "..");
-  EXPECT_EQ(MiddleEllipsis("\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4", 5), "\xc3\xa4...\xc3\xa4");
+  EXPECT_EQ(MiddleEllipsis("\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4", 5),
+            "\xc3\xa4...\xc3\xa4");
 }
 
 TEST(WrapText, BreaksAtSpacesAndIndents) {
@@ -125,7 +132,9 @@ TEST(Json, EscapesAndKeepsIntegersWhole) {
   JsonWriter json(&out, 0);
   json.BeginObject();
   json.Field("text", "a\"b\\c\n\x01\xff").Field("big", std::numeric_limits<uint64_t>::max());
-  json.Field("low", std::numeric_limits<int64_t>::min()).Field("yes", true).Field("nan", std::nan(""));
+  json.Field("low", std::numeric_limits<int64_t>::min())
+      .Field("yes", true)
+      .Field("nan", std::nan(""));
   json.Key("list").BeginArray().Value(1).Value(2).EndArray();
   json.Key("empty").BeginObject().EndObject();
   json.EndObject();
@@ -138,13 +147,15 @@ TEST(Csv, QuotesAsRfc4180) {
   Table table;
   table.columns = {{"name"}, {"n"}};
   table.rows = {{"a,b", "1"}, {"say \"hi\"", "2"}, {"two\nlines", "3"}, {"plain", ""}};
-  EXPECT_EQ(RenderCsv(table), "name,n\n\"a,b\",1\n\"say \"\"hi\"\"\",2\n\"two\nlines\",3\nplain,\n");
+  EXPECT_EQ(RenderCsv(table),
+            "name,n\n\"a,b\",1\n\"say \"\"hi\"\"\",2\n\"two\nlines\",3\nplain,\n");
 }
 
 TEST(TextTable, AlignsAndCutsTheFlexibleColumn) {
   Table table;
   table.columns = {{"time"}, {"name", Align::kLeft, true}, {"n"}};
-  table.rows = {{"1.00 s", "short", "1"}, {"12.3 us", "a name that is much longer than the space left", "4,096"}};
+  table.rows = {{"1.00 s", "short", "1"},
+                {"12.3 us", "a name that is much longer than the space left", "4,096"}};
   EXPECT_EQ(RenderTable(table, 1, 44),
             "    time  name                             n\n"
             "  1.00 s  short                            1\n"
@@ -170,8 +181,9 @@ TEST(KernelName, AHostileNameCostsLittle) {
 }
 
 TEST(ShortKernelName, DropsReturnTypeParametersAndNamespaces) {
-  EXPECT_EQ(ShortKernelName("void at::native::(anonymous namespace)::softmax<float>(float*, int)", 60),
-            "at::softmax<float>");
+  EXPECT_EQ(
+      ShortKernelName("void at::native::(anonymous namespace)::softmax<float>(float*, int)", 60),
+      "at::softmax<float>");
   EXPECT_EQ(ShortKernelName("add(float*, float*, int)", 60), "add");
   EXPECT_EQ(ShortKernelName("ampere_sgemm_128x64_tn", 60), "ampere_sgemm_128x64_tn");
   EXPECT_EQ(ShortKernelName("void f<&(g(int))>(int) [clone .1]", 60), "f<&(g(int))>");
@@ -180,9 +192,11 @@ TEST(ShortKernelName, DropsReturnTypeParametersAndNamespaces) {
 
 TEST(ShortKernelName, FoldsTemplateArgumentsUntilItFits) {
   const std::string name =
-      "void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<float, float, float, "
+      "void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<float, float, "
+      "float, "
       "at::native::binary_internal::MulFunctor<float> >, std::array<char*, 3ul> >(int, int)";
-  EXPECT_EQ(ShortKernelName(name, 64), "at::vectorized_elementwise_kernel<4, BinaryFunctor<...>, ...>");
+  EXPECT_EQ(ShortKernelName(name, 64),
+            "at::vectorized_elementwise_kernel<4, BinaryFunctor<...>, ...>");
   EXPECT_EQ(ShortKernelName(name, 40), "at::vectorized_elementwise_kernel<...>");
   EXPECT_EQ(ShortKernelName(name, 20).size(), 20u);
   EXPECT_EQ(ShortKernelName(name, 400),
@@ -191,8 +205,9 @@ TEST(ShortKernelName, FoldsTemplateArgumentsUntilItFits) {
 }
 
 TEST(ShortKernelName, NeverExceedsItsWidth) {
-  for (const std::string name : {"a<b<c<d<e>>>>", "((((", "<<<<>>>>", "void ", "operator", "operator()", "x>y<z(",
-                                 "f<\x1b[0m>(int)", "\xff\xfe<long>", "void (*f<int>(long))(short)"}) {
+  for (const std::string name :
+       {"a<b<c<d<e>>>>", "((((", "<<<<>>>>", "void ", "operator", "operator()", "x>y<z(",
+        "f<\x1b[0m>(int)", "\xff\xfe<long>", "void (*f<int>(long))(short)"}) {
     for (size_t width : {0u, 1u, 4u, 8u, 80u}) {
       EXPECT_LE(DisplayWidth(ShortKernelName(name, width)), width) << name;
     }

@@ -42,7 +42,8 @@ LoadedRun MakeRun() {
   process.capture_end_ns = kT + 110 * kMs;
   process.ended = true;
   t.processes.push_back(process);
-  t.devices.push_back({"GPU-6d1ea0b2-0000-1111-2222-333344445555", "NVIDIA H200", 0, uint64_t{141} << 30, 132});
+  t.devices.push_back(
+      {"GPU-6d1ea0b2-0000-1111-2222-333344445555", "NVIDIA H200", 0, uint64_t{141} << 30, 132});
   t.streams.push_back({0, 0, 1, 7, true});
   t.threads.push_back({0, 411, "python", true});
   t.names = {"_ZN2at6native13reduce_kernelILi512EfEEvPT0_", "ampere_sgemm_128x64_tn"};
@@ -51,7 +52,8 @@ LoadedRun MakeRun() {
   t.symbols = {{"cudaLaunchKernel", CallClass::kLaunch, false},
                {"cudaStreamSynchronize", CallClass::kSync, false},
                {"cudaMemcpyAsync", CallClass::kCopy, false}};
-  const auto op = [&t](OpKind kind, int64_t start_ms, int64_t end_ms, int32_t name, int32_t shape, uint64_t bytes) {
+  const auto op = [&t](OpKind kind, int64_t start_ms, int64_t end_ms, int32_t name, int32_t shape,
+                       uint64_t bytes) {
     GpuOp o = {};
     o.kind = kind;
     o.op_class = kind == OpKind::kKernel ? OpClass::kCompute : OpClass::kCopy;
@@ -122,15 +124,19 @@ Analysis MakeAnalysis() {
   part(30, 99, Cause::kHost, 0);
   d.listed_gaps = 3;
   d.listed_gaps_ns = 94 * kMs;
-  d.causes = {{Cause::kHost, 77 * kMs, 2, 69 * kMs, {{a.places[0], 77 * kMs, 2, 69 * kMs, -1}}},
-              {Cause::kUnknown, 9 * kMs, 1, 9 * kMs, {}},
-              {Cause::kSynchronisation, 8 * kMs, 1, 8 * kMs, {{a.places[1], 8 * kMs, 1, 8 * kMs, 2}}}};
+  d.causes = {
+      {Cause::kHost, 77 * kMs, 2, 69 * kMs, {{a.places[0], 77 * kMs, 2, 69 * kMs, -1}}},
+      {Cause::kUnknown, 9 * kMs, 1, 9 * kMs, {}},
+      {Cause::kSynchronisation, 8 * kMs, 1, 8 * kMs, {{a.places[1], 8 * kMs, 1, 8 * kMs, 2}}}};
   d.ops = 5;
   d.ops_with_submission = 3;
   a.devices.push_back(std::move(d));
-  a.waits = {{"cudaStreamSynchronize", "thread 411 python", 1, 8 * kMs, 0, 8 * kMs, 69 * kMs, 8 * kMs}};
+  a.waits = {
+      {"cudaStreamSynchronize", "thread 411 python", 1, 8 * kMs, 0, 8 * kMs, 69 * kMs, 8 * kMs}};
   a.verdict.kind = "host";
-  a.verdict.headline = "Host-bound: the GPU was idle 94 % of 100 ms; for 82 % of that the submitting thread was outside CUDA.";
+  a.verdict.headline =
+      "Host-bound: the GPU was idle 94 % of 100 ms; for 82 % of that the submitting thread was "
+      "outside CUDA.";
   a.verdict.evidence = "train.py:27 next(loader): 77.0 ms in 2 gaps, the longest 69.0 ms";
   a.verdict.action = "raise num_workers (4 of 16 cores used) or decode smaller images";
   a.verdict.upper_bound_speedup = 4.347;
@@ -165,8 +171,9 @@ class GoldenTest : public ::testing::Test {
   std::optional<int> top_;
 };
 
-constexpr ReportKind kAllReports[] = {ReportKind::kSummary, ReportKind::kGaps, ReportKind::kWaits, ReportKind::kKernels,
-                                      ReportKind::kCopies, ReportKind::kApi, ReportKind::kInfo};
+constexpr ReportKind kAllReports[] = {ReportKind::kSummary, ReportKind::kGaps,   ReportKind::kWaits,
+                                      ReportKind::kKernels, ReportKind::kCopies, ReportKind::kApi,
+                                      ReportKind::kInfo};
 
 TEST_F(GoldenTest, EveryReportInEveryFormat) {
   for (ReportKind kind : kAllReports) {
@@ -180,13 +187,15 @@ TEST_F(GoldenTest, EveryReportInEveryFormat) {
 TEST_F(GoldenTest, APartialRunSaysWhatIsMissingOnTop) {
   run_.timeline.inputs[0].complete = false;
   run_.timeline.inputs[0].damaged_bytes = 2'048;
-  run_.timeline.inputs[0].problem = "2.00 KiB at offset 8192 are damaged; not closed: killed or still running";
+  run_.timeline.inputs[0].problem =
+      "2.00 KiB at offset 8192 are damaged; not closed: killed or still running";
   run_.damage = {{0, "corrupt", 8'192, 2'048, 1, kT + 40 * kMs, kT + 50 * kMs, "checksum"},
                  {0, "no_end", 12'345, 0, 0, kT + 110 * kMs, 0, ""}};
   run_.timeline.processes[0].ended = false;
   run_.timeline.losses = {{0, 1, 1'500, kT + 60 * kMs, kT + 61 * kMs, 0}, {0, 7, 12, 0, 0, 28}};
-  run_.timeline.blinds = {{kT + 40 * kMs, kT + 50 * kMs, 0, Blind::Why::kDamage, "run/node1-411.gpuprobe"},
-                          {kT + 70 * kMs, kT + 90 * kMs, 0, Blind::Why::kOtherClient, "libkineto.so, cuptiSubscribe"}};
+  run_.timeline.blinds = {
+      {kT + 40 * kMs, kT + 50 * kMs, 0, Blind::Why::kDamage, "run/node1-411.gpuprobe"},
+      {kT + 70 * kMs, kT + 90 * kMs, 0, Blind::Why::kOtherClient, "libkineto.so, cuptiSubscribe"}};
   run_.unusable = {{"notes.txt", "notes.txt: no gpuprobe trace: at offset 0 stands \"hello\""}};
   run_.notices = {"run/b.gpuprobe is named twice: read once"};
   analysis_.blind_ns = 31 * kMs;

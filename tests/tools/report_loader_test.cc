@@ -83,7 +83,8 @@ TEST_F(LoaderTest, OpsOfManyStreamsAndFramesComeSorted) {
     for (int i = 0; i < 300; ++i) {
       // Frames overlap by a third, streams interleave, and one stream is written backwards.
       const int64_t start = kT + frame * 20'000 + (i % 3 == 2 ? 300 - i : i) * 100 + i % 7;
-      trace.Kernel("k", start, start + 10, static_cast<uint32_t>(i), 0, static_cast<uint32_t>(7 + i % 3));
+      trace.Kernel("k", start, start + 10, static_cast<uint32_t>(i), 0,
+                   static_cast<uint32_t>(7 + i % 3));
       expected.push_back(start);
     }
     trace.CloseFrame();
@@ -118,8 +119,10 @@ TEST_F(LoaderTest, DriverCallsBeneathARuntimeCallAreFolded) {
   TraceMaker trace;
   trace.Call("cudaLaunchKernel", MadeClass::kLaunch, kT + 100, kT + 200, 1, 4711);
   trace.Call("cuLaunchKernel", MadeClass::kLaunch, kT + 110, kT + 190, 1, 4711, ApiDomain::kDriver);
-  // Launched through the driver alone (cuBLAS, Triton), and the same id on another thread: they stay.
-  trace.Call("cuLaunchKernelEx", MadeClass::kLaunch, kT + 300, kT + 310, 2, 4711, ApiDomain::kDriver);
+  // Launched through the driver alone (cuBLAS, Triton), and the same id on another thread: they
+  // stay.
+  trace.Call("cuLaunchKernelEx", MadeClass::kLaunch, kT + 300, kT + 310, 2, 4711,
+             ApiDomain::kDriver);
   trace.Call("cuMemAlloc", MadeClass::kAlloc, kT + 120, kT + 130, 1, 5000, ApiDomain::kDriver);
   trace.Kernel("k", kT + 400, kT + 500, 2);
   const LoadedRun run = LoadOne(&trace);
@@ -134,7 +137,8 @@ TEST_F(LoaderTest, DriverCallsBeneathARuntimeCallAreFolded) {
 
 TEST_F(LoaderTest, AmongCallsOfOneIdTheOneThatSubmitsWins) {
   TraceMaker trace;
-  trace.Call("cuModuleGetFunction", MadeClass::kOther, kT + 100, kT + 105, 1, 4711, ApiDomain::kDriver);
+  trace.Call("cuModuleGetFunction", MadeClass::kOther, kT + 100, kT + 105, 1, 4711,
+             ApiDomain::kDriver);
   trace.Call("cuLaunchKernel", MadeClass::kLaunch, kT + 110, kT + 120, 1, 4711, ApiDomain::kDriver);
   trace.Kernel("k", kT + 200, kT + 300, 1);
   const LoadedRun run = LoadOne(&trace);
@@ -170,7 +174,8 @@ TEST_F(LoaderTest, DevicesOfSeveralProcessesAreMergedByUuid) {
   ASSERT_EQ(run.timeline.ops.size(), 3u);
   EXPECT_EQ(run.timeline.ops[0].device, run.timeline.ops[1].device);
   EXPECT_NE(run.timeline.ops[0].device, run.timeline.ops[2].device);
-  EXPECT_NE(run.timeline.ops[0].stream, run.timeline.ops[1].stream) << "streams belong to a process";
+  EXPECT_NE(run.timeline.ops[0].stream, run.timeline.ops[1].stream)
+      << "streams belong to a process";
   EXPECT_EQ(run.timeline.names.size(), 1u + run.timeline.symbols.size());
 }
 
@@ -254,7 +259,7 @@ TEST_F(LoaderTest, AKernelInAnotherClockDomainIsFlaggedNotUsed) {
   TraceMaker trace;
   trace.Call("cudaLaunchKernel", MadeClass::kLaunch, kT + 100, kT + 110, 1);
   trace.Call("cudaLaunchKernel", MadeClass::kLaunch, kT + 200, kT + 210, 2);
-  trace.Kernel("k", kT + 99, kT + 150, 1);                       // clock conversion error: kept
+  trace.Kernel("k", kT + 99, kT + 150, 1);  // clock conversion error: kept
   trace.Kernel("k", kT - 100'000'000'000, kT - 99'999'999'000, 2);
   const LoadedRun run = LoadOne(&trace);
   ASSERT_EQ(run.timeline.ops.size(), 1u);
@@ -265,9 +270,25 @@ TEST_F(LoaderTest, AKernelInAnotherClockDomainIsFlaggedNotUsed) {
   EXPECT_THAT(run.notices[0], HasSubstr("1 GPU record"));
 }
 
+TEST_F(LoaderTest, DurationsThatWouldOverflowInSumsAreNotUsed) {
+  TraceMaker trace;
+  for (uint32_t i = 0; i < 5; ++i) {
+    trace.Kernel("k", 100, int64_t{1} << 61, i);
+    trace.Call("cudaLaunchKernel", MadeClass::kLaunch, 100, int64_t{1} << 61, 100 + i);
+  }
+  const LoadedRun run = LoadOne(&trace);
+  int64_t sum = 0;
+  for (const GpuOp& op : run.timeline.ops) {
+    ASSERT_FALSE(__builtin_add_overflow(sum, op.end_ns - op.start_ns, &sum));
+  }
+  EXPECT_EQ(run.timeline.ops.size() + run.timeline.untimed.size(), 5u);
+  EXPECT_GT(run.timeline.untimed.size(), 0u);
+}
+
 TEST_F(LoaderTest, OverheadKindsAreTheProfilersOrTheApplications) {
   TraceMaker trace;
-  const std::vector<uint32_t> kinds = {1, 1 << 16, 2 << 16, 3 << 16, 4 << 16, 5 << 16, 6 << 16, 7 << 16, 8 << 16};
+  const std::vector<uint32_t> kinds = {1,       1 << 16, 2 << 16, 3 << 16, 4 << 16,
+                                       5 << 16, 6 << 16, 7 << 16, 8 << 16};
   for (size_t i = 0; i < kinds.size(); ++i) {
     const int64_t start = kT + static_cast<int64_t>(i) * 10;
     trace.Overhead(kinds[i], start, start + 5, i == 0 ? 4711 : 0);
@@ -291,7 +312,8 @@ TEST_F(LoaderTest, LossesAndBlindPeriodsAreKeptWithTheirTimes) {
   const LoadedRun run = LoadOne(&trace);
   EXPECT_FALSE(run.complete());
   ASSERT_EQ(run.timeline.losses.size(), 2u);
-  ASSERT_EQ(run.timeline.blinds.size(), 2u) << "names replaced hide nothing; one period is one period";
+  ASSERT_EQ(run.timeline.blinds.size(), 2u)
+      << "names replaced hide nothing; one period is one period";
   EXPECT_EQ(run.timeline.blinds[0].why, Blind::Why::kLoss);
   EXPECT_EQ(run.timeline.blinds[0].begin_ns, kT + 300);
   EXPECT_EQ(run.timeline.blinds[1].why, Blind::Why::kOtherClient);
@@ -336,7 +358,8 @@ TEST_F(LoaderTest, EmptyCapturesAreCompleteWithANotice) {
   std::ofstream(folder_.Path("zero.gpuprobe"));
   TraceMaker heartbeat;
   heartbeat.CloseFrame();
-  const LoadedRun run = Load({folder_.Path("zero.gpuprobe"), Save(heartbeat, "heartbeat.gpuprobe")});
+  const LoadedRun run =
+      Load({folder_.Path("zero.gpuprobe"), Save(heartbeat, "heartbeat.gpuprobe")});
   EXPECT_TRUE(run.complete());
   ASSERT_EQ(run.notices.size(), 1u);
   EXPECT_THAT(run.notices[0], HasSubstr("2 empty captures"));
@@ -345,7 +368,8 @@ TEST_F(LoaderTest, EmptyCapturesAreCompleteWithANotice) {
 TEST_F(LoaderTest, AFolderIsOneRunOneLevelDeep) {
   std::filesystem::create_directories(folder_.Path("run/node1/deeper"));
   MadeProcess process;
-  for (const char* name : {"run/a.gpuprobe", "run/node1/b.gpuprobe", "run/node1/deeper/c.gpuprobe", "run/notes.txt"}) {
+  for (const char* name :
+       {"run/a.gpuprobe", "run/node1/b.gpuprobe", "run/node1/deeper/c.gpuprobe", "run/notes.txt"}) {
     process.file_id++;
     TraceMaker trace(process);
     trace.Kernel("k", kT + 1, kT + 2, 1);
@@ -397,7 +421,8 @@ TEST_F(LoaderTest, WhatCannotBeReadIsListedBesideWhatCan) {
   trace.Kernel("k", kT + 100, kT + 200, 1);
   trace.Finish();
   std::ofstream(folder_.Path("notes.txt")) << "not a trace\n";
-  const LoadedRun run = Load({Save(trace, "a.gpuprobe"), folder_.Path("missing"), folder_.Path("notes.txt")});
+  const LoadedRun run =
+      Load({Save(trace, "a.gpuprobe"), folder_.Path("missing"), folder_.Path("notes.txt")});
   EXPECT_EQ(run.timeline.ops.size(), 1u);
   ASSERT_EQ(run.unusable.size(), 2u);
   EXPECT_THAT(run.unusable[0].message, HasSubstr("missing: No such file"));
@@ -407,7 +432,8 @@ TEST_F(LoaderTest, WhatCannotBeReadIsListedBesideWhatCan) {
 
 TEST_F(LoaderTest, NothingReadableIsAnError) {
   std::filesystem::create_directory(folder_.Path("empty"));
-  const absl::StatusOr<LoadedRun> run = LoadRun(FindInputFiles({folder_.Path("empty"), folder_.Path("missing")}));
+  const absl::StatusOr<LoadedRun> run =
+      LoadRun(FindInputFiles({folder_.Path("empty"), folder_.Path("missing")}));
   ASSERT_FALSE(run.ok());
   EXPECT_THAT(std::string(run.status().message()), HasSubstr("no *.gpuprobe file"));
   EXPECT_THAT(std::string(run.status().message()), HasSubstr("missing: No such file"));

@@ -20,7 +20,8 @@ constexpr size_t kMemoryBytes = 20u << 20;
 
 }  // namespace
 
-TraceMaker::TraceMaker(MadeProcess process) : process_(std::move(process)), now_ns_(process_.begin_ns) {
+TraceMaker::TraceMaker(MadeProcess process)
+    : process_(std::move(process)), now_ns_(process_.begin_ns) {
   memory_ = std::aligned_alloc(4096, kMemoryBytes);
   std::memset(memory_, 0, kMemoryBytes);
   proto::WriterHooks hooks;
@@ -33,7 +34,8 @@ TraceMaker::TraceMaker(MadeProcess process) : process_(std::move(process)), now_
   };
   hooks.read_clocks = [](void* user) {
     auto* self = static_cast<TraceMaker*>(user);
-    return proto::ClockReading{self->now_ns_, self->now_ns_ - self->process_.trace_minus_monotonic_ns,
+    return proto::ClockReading{self->now_ns_,
+                               self->now_ns_ - self->process_.trace_minus_monotonic_ns,
                                self->now_ns_ + 5, self->now_ns_ + 7, 60};
   };
   hooks.read_name = [](void*, const char* name, char* out, size_t capacity) {
@@ -92,10 +94,11 @@ void TraceMaker::AddPackets(proto::PacketBuilder* out) {
       out->AddUint(3, std::strcmp(value, "500") == 0);
       out->EndMessage();
     }
-    const std::pair<const char*, int32_t> kinds[] = {{"CONCURRENT_KERNEL", process_.kernel_kind_result},
-                                                     {"MEMCPY", 0},
-                                                     {"RUNTIME", 0},
-                                                     {"SYNCHRONIZATION", 0}};
+    const std::pair<const char*, int32_t> kinds[] = {
+        {"CONCURRENT_KERNEL", process_.kernel_kind_result},
+        {"MEMCPY", 0},
+        {"RUNTIME", 0},
+        {"SYNCHRONIZATION", 0}};
     for (const auto& [name, result] : kinds) {
       out->BeginMessage(7);
       out->AddString(1, name);
@@ -131,8 +134,8 @@ void TraceMaker::Device(uint32_t device, uint8_t uuid, const std::string& name) 
   writer_.OnContext({1 + device, device, 7});
 }
 
-void TraceMaker::Kernel(const std::string& name, int64_t start_ns, int64_t end_ns, uint32_t correlation,
-                        uint32_t device, uint32_t stream, Timing timing) {
+void TraceMaker::Kernel(const std::string& name, int64_t start_ns, int64_t end_ns,
+                        uint32_t correlation, uint32_t device, uint32_t stream, Timing timing) {
   KernelRecord r = {};
   r.start_ns = start_ns;
   r.end_ns = end_ns;
@@ -150,8 +153,8 @@ void TraceMaker::Kernel(const std::string& name, int64_t start_ns, int64_t end_n
   writer_.OnKernel(r);
 }
 
-void TraceMaker::Copy(uint8_t copy_kind, uint8_t src_kind, uint8_t dst_kind, uint64_t bytes, int64_t start_ns,
-                      int64_t end_ns, uint32_t correlation) {
+void TraceMaker::Copy(uint8_t copy_kind, uint8_t src_kind, uint8_t dst_kind, uint64_t bytes,
+                      int64_t start_ns, int64_t end_ns, uint32_t correlation) {
   CopyRecord r = {};
   r.start_ns = start_ns;
   r.end_ns = end_ns;
@@ -193,9 +196,11 @@ void TraceMaker::Graph(uint32_t graph_id, int64_t start_ns, int64_t end_ns, uint
   writer_.OnGraph(r);
 }
 
-void TraceMaker::Call(const std::string& name, MadeClass api_class, int64_t start_ns, int64_t end_ns,
-                      uint32_t correlation, uint32_t thread, ApiDomain domain, int32_t result) {
-  const auto [at, added] = cbids_.try_emplace({domain, name}, static_cast<uint32_t>(cbids_.size() + 1));
+void TraceMaker::Call(const std::string& name, MadeClass api_class, int64_t start_ns,
+                      int64_t end_ns, uint32_t correlation, uint32_t thread, ApiDomain domain,
+                      int32_t result) {
+  const auto [at, added] =
+      cbids_.try_emplace({domain, name}, static_cast<uint32_t>(cbids_.size() + 1));
   if (added) symbols_[{domain, at->second}] = {name, static_cast<uint32_t>(api_class)};
   ApiRecord r = {};
   r.start_ns = start_ns;
@@ -210,7 +215,8 @@ void TraceMaker::Call(const std::string& name, MadeClass api_class, int64_t star
   writer_.OnApi(r);
 }
 
-void TraceMaker::Sync(uint8_t type, int64_t start_ns, int64_t end_ns, uint32_t correlation, uint32_t stream) {
+void TraceMaker::Sync(uint8_t type, int64_t start_ns, int64_t end_ns, uint32_t correlation,
+                      uint32_t stream) {
   SyncRecord r = {};
   r.start_ns = start_ns;
   r.end_ns = end_ns;
@@ -244,7 +250,8 @@ void TraceMaker::Loss(LossCause cause, uint64_t count, int64_t begin_ns, int64_t
   writer_.AddLoss(cause, count, begin_ns, end_ns, 0);
 }
 
-void TraceMaker::Blind(int64_t begin_ns, int64_t end_ns, const std::string& who, const std::string& reason) {
+void TraceMaker::Blind(int64_t begin_ns, int64_t end_ns, const std::string& who,
+                       const std::string& reason) {
   writer_.AddBlind(begin_ns, end_ns, who.c_str(), reason.c_str());
 }
 

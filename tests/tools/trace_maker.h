@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Writes trace files as the shipped writer does, from what a test states: the precondition of loader and
-// command-line tests. One object is one process; its clock stands at the latest time that was given to it.
+// Writes trace files as the shipped writer does, from what a test states: the precondition of
+// loader and command-line tests. One object is one process; its clock stands at the latest time
+// that was given to it.
 #ifndef GPUPROBE_TESTS_TOOLS_TRACE_MAKER_H_
 #define GPUPROBE_TESTS_TOOLS_TRACE_MAKER_H_
 
@@ -25,16 +26,23 @@ struct MadeProcess {
   std::string host = "node1", boot_id = "boot-a", executable = "/usr/bin/python3.11";
   std::vector<std::string> command_line = {"python", "train.py"};
   int32_t rank = -1;
-  int64_t begin_ns = 1'000'000'000'000;        // first clock reading
+  int64_t begin_ns = 1'000'000'000'000;  // first clock reading
   int64_t trace_minus_monotonic_ns = 900'000'000'000;
   uint64_t file_id = 1;
-  bool with_capture = true;                    // CaptureInfo: runtime calls and synchronisation captured
-  int32_t kernel_kind_result = 0;              // CUPTI's answer to the kernel kind
+  bool with_capture = true;        // CaptureInfo: runtime calls and synchronisation captured
+  int32_t kernel_kind_result = 0;  // CUPTI's answer to the kernel kind
   std::string off_reason;
 };
 
 // Values of proto's ApiClass.
-enum class MadeClass : uint32_t { kOther = 0, kLaunch = 1, kCopy = 2, kCopyBlocking = 3, kSync = 4, kAlloc = 7 };
+enum class MadeClass : uint32_t {
+  kOther = 0,
+  kLaunch = 1,
+  kCopy = 2,
+  kCopyBlocking = 3,
+  kSync = 4,
+  kAlloc = 7
+};
 
 class TraceMaker {
  public:
@@ -54,7 +62,8 @@ class TraceMaker {
   void Call(const std::string& name, MadeClass api_class, int64_t start_ns, int64_t end_ns,
             uint32_t correlation, uint32_t thread = 4711, ApiDomain domain = ApiDomain::kRuntime,
             int32_t result = 0);
-  void Sync(uint8_t type, int64_t start_ns, int64_t end_ns, uint32_t correlation, uint32_t stream = 7);
+  void Sync(uint8_t type, int64_t start_ns, int64_t end_ns, uint32_t correlation,
+            uint32_t stream = 7);
   void CudaEvent(uint32_t event, uint32_t correlation, uint32_t stream = 7);
   void Overhead(uint32_t kind, int64_t start_ns, int64_t end_ns, uint32_t thread = 0);
   void Loss(LossCause cause, uint64_t count, int64_t begin_ns, int64_t end_ns);
@@ -77,8 +86,9 @@ class TraceMaker {
   int64_t now_ns_;
   void* memory_ = nullptr;
   proto::TraceWriter writer_;
-  std::set<std::string> kept_;                 // stable addresses
-  std::map<std::pair<ApiDomain, uint32_t>, std::pair<std::string, uint32_t>> symbols_;  // cbid -> name, class
+  std::set<std::string> kept_;  // stable addresses
+  std::map<std::pair<ApiDomain, uint32_t>, std::pair<std::string, uint32_t>>
+      symbols_;  // cbid -> name, class
   std::map<std::pair<ApiDomain, std::string>, uint32_t> cbids_;
   std::string bytes_;
   std::vector<size_t> frames_;

@@ -5,8 +5,8 @@
 //
 //   sim_endings ENDING [KERNELS [nosync]]
 //
-// Without an argument: prints one line an ending, "NAME exit CODE" or "NAME signal NUMBER": what a parent
-// must see. KERNELS (default 200) are launched before; nosync: they are not waited for.
+// Without an argument: prints one line an ending, "NAME exit CODE" or "NAME signal NUMBER": what a
+// parent must see. KERNELS (default 200) are launched before; nosync: they are not waited for.
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 #include <signal.h>
@@ -24,7 +24,8 @@ namespace {
 
 void LaunchSome(long kernels) {
   const void* kernel = gpusim_kernel("ending_kernel");
-  for (long i = 0; i < kernels; ++i) cudaLaunchKernel(kernel, dim3(1), dim3(32), nullptr, 0, nullptr);
+  for (long i = 0; i < kernels; ++i)
+    cudaLaunchKernel(kernel, dim3(1), dim3(32), nullptr, 0, nullptr);
 }
 
 [[noreturn]] void Forever() {
@@ -82,12 +83,16 @@ int WorkInAtexit() {
   return 15;
 }
 int ExitInHostFunction() {
-  cudaLaunchHostFunc(nullptr, [](void*) { exit(16); }, nullptr);
+  cudaLaunchHostFunc(
+      nullptr, [](void*) { exit(16); }, nullptr);
   cudaDeviceSynchronize();
   Forever();
 }
 int ExitWhileThreadsLaunch() {
-  for (int i = 0; i < 4; ++i) std::thread([] { while (true) LaunchSome(1); }).detach();
+  for (int i = 0; i < 4; ++i)
+    std::thread([] {
+      while (true) LaunchSome(1);
+    }).detach();
   usleep(30'000);
   exit(17);
 }
@@ -151,7 +156,8 @@ constexpr Ending kEndings[] = {
 int main(int argc, char** argv) {
   if (argc < 2) {
     for (const Ending& e : kEndings) {
-      printf("%s %s %d\n", e.name, e.signal != 0 ? "signal" : "exit", e.signal != 0 ? e.signal : e.code);
+      printf("%s %s %d\n", e.name, e.signal != 0 ? "signal" : "exit",
+             e.signal != 0 ? e.signal : e.code);
     }
     return 0;
   }

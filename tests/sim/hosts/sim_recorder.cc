@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// A naive CUPTI client: preloaded (its constructor points CUDA_INJECTION64_PATH at itself) or opened by
-// the driver, it enables activity kinds and writes every completed buffer as it comes to a recording
-// (SIM_RECORDER_OUT.cuptibuf: u64 size, bytes; SIM_RECORDER_OUT.names: hexadecimal pointer, TAB, string).
-// It makes the recordings in tests/testdata, on a real GPU as well, and proves the simulated GPU in tests.
-// Nothing here is careful about the host: it writes and allocates inside CUPTI's callbacks.
+// A naive CUPTI client: preloaded (its constructor points CUDA_INJECTION64_PATH at itself) or
+// opened by the driver, it enables activity kinds and writes every completed buffer as it comes to
+// a recording (SIM_RECORDER_OUT.cuptibuf: u64 size, bytes; SIM_RECORDER_OUT.names: hexadecimal
+// pointer, TAB, string). It makes the recordings in tests/testdata, on a real GPU as well, and
+// proves the simulated GPU in tests. Nothing here is careful about the host: it writes and
+// allocates inside CUPTI's callbacks.
 //
 //   SIM_RECORDER_OUT       stem of the output files; nothing happens without it
 //   SIM_RECORDER_KINDS     activity kinds, default 10,1,2,22,38,5,4,8,9,17,36,37
 //   SIM_RECORDER_OFF       runtime call ids to switch off again, default none
 //   SIM_RECORDER_BYTES     size of a buffer, default 1048576
-//   SIM_RECORDER_BUFFERS   how many buffers are handed out in all before requests are refused, default 0: any
-//   SIM_RECORDER_ZEROED    1: promise zeroed buffers
-//   SIM_RECORDER_SYSTEM_THREADS  1: Linux thread ids in API records
-//   SIM_RECORDER_LATENCY   1: latency timestamps
-//   SIM_RECORDER_FLUSH     at exit: forced (default), plain, none
-//   SIM_RECORDER_CALLBACKS 1: also subscribe to all driver and runtime callbacks and count them
-//   SIM_RECORDER_LIBRARY   libcupti to open, default libcupti.so.13
+//   SIM_RECORDER_BUFFERS   how many buffers are handed out in all before requests are refused,
+//   default 0: any SIM_RECORDER_ZEROED    1: promise zeroed buffers SIM_RECORDER_SYSTEM_THREADS  1:
+//   Linux thread ids in API records SIM_RECORDER_LATENCY   1: latency timestamps SIM_RECORDER_FLUSH
+//   at exit: forced (default), plain, none SIM_RECORDER_CALLBACKS 1: also subscribe to all driver
+//   and runtime callbacks and count them SIM_RECORDER_LIBRARY   libcupti to open, default
+//   libcupti.so.13
 #include <cupti.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -39,7 +39,7 @@ struct Recorder {
   std::mutex mu;
   int fd = -1;
   size_t buffer_bytes = 1 << 20;
-  long buffers_left = -1;                  // -1: any number
+  long buffers_left = -1;  // -1: any number
   std::map<const void*, std::string> names;
   std::atomic<long> enters{0}, exits{0};
   CUptiResult (*flush)(uint32_t) = nullptr;
@@ -126,8 +126,8 @@ void WriteNames() {
   FILE* out = fopen((std::string(getenv("SIM_RECORDER_OUT")) + ".names").c_str(), "we");
   if (out == nullptr) return;
   for (const auto& [pointer, name] : r.names) {
-    fprintf(out, "%llx\t%s\n", static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(pointer)),
-            name.c_str());
+    fprintf(out, "%llx\t%s\n",
+            static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(pointer)), name.c_str());
   }
   fclose(out);
 }
@@ -152,7 +152,8 @@ bool Start(void* library) {
   decltype(&cuptiActivityEnable) enable;
   decltype(&cuptiActivityRegisterCallbacks) register_callbacks;
   decltype(&cuptiActivitySetAttribute) set_attribute;
-  if (!Resolve(library, enable, "cuptiActivityEnable") || !Resolve(library, r.flush, "cuptiActivityFlushAll") ||
+  if (!Resolve(library, enable, "cuptiActivityEnable") ||
+      !Resolve(library, r.flush, "cuptiActivityFlushAll") ||
       !Resolve(library, r.next, "cuptiActivityGetNextRecord") ||
       !Resolve(library, register_callbacks, "cuptiActivityRegisterCallbacks") ||
       !Resolve(library, set_attribute, "cuptiActivitySetAttribute")) {
@@ -164,11 +165,13 @@ bool Start(void* library) {
     set_attribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &size, &on);
   }
   decltype(&cuptiSetThreadIdType) set_thread_ids;
-  if (IsOn("SIM_RECORDER_SYSTEM_THREADS") && Resolve(library, set_thread_ids, "cuptiSetThreadIdType")) {
+  if (IsOn("SIM_RECORDER_SYSTEM_THREADS") &&
+      Resolve(library, set_thread_ids, "cuptiSetThreadIdType")) {
     set_thread_ids(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
   }
   decltype(&cuptiActivityEnableLatencyTimestamps) latency;
-  if (IsOn("SIM_RECORDER_LATENCY") && Resolve(library, latency, "cuptiActivityEnableLatencyTimestamps")) {
+  if (IsOn("SIM_RECORDER_LATENCY") &&
+      Resolve(library, latency, "cuptiActivityEnableLatencyTimestamps")) {
     latency(1);
   }
   if (register_callbacks(Requested, Completed) != CUPTI_SUCCESS) return false;
@@ -207,7 +210,8 @@ EXPORT int InitializeInjection() {
   void* library = dlopen(Option("SIM_RECORDER_LIBRARY", "libcupti.so.13"), RTLD_NOW);
   if (library == nullptr) return 1;
   Recorder& r = Get();
-  r.fd = open((std::string(stem) + ".cuptibuf").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  r.fd = open((std::string(stem) + ".cuptibuf").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
+              0644);
   r.buffer_bytes = strtoul(Option("SIM_RECORDER_BYTES", "1048576"), nullptr, 10);
   const long buffers = strtol(Option("SIM_RECORDER_BUFFERS", "0"), nullptr, 10);
   r.buffers_left = buffers == 0 ? -1 : buffers;

@@ -2,8 +2,8 @@
 // Copyright the gpuprobe authors.
 //
 // Host of a replay: initialises CUDA (which lets the client in), has the recording in GPUSIM_REPLAY
-// delivered, and ends. Exit code 0; 2: cuInit failed; 3: no CUPTI client in the process; 4: the recording
-// cannot be read; 5: the client refuses buffers.
+// delivered, and ends. Exit code 0; 2: cuInit failed; 3: no CUPTI client in the process; 4: the
+// recording cannot be read; 5: the client refuses buffers.
 #include <cuda.h>
 
 #include <cstdio>

@@ -6,9 +6,10 @@
 //   sim_storm [--threads 8] [--kernels 100000] [--driver] [--sync-every 0] [--kernel-ns 1000]
 //             [--copies 0] [--burst 0 --pause-us 1000]
 //
-// --driver: cuLaunchKernel instead of cudaLaunchKernel; --sync-every K: stream synchronisation after every
-// K launches; --copies K: one pinned copy after every K launches; --burst B: a pause after every B launches.
-// Prints one line: {"threads":..,"launched":..,"copies":..,"syncs":..,"elapsed_ns":..,"ns_per_launch":..}
+// --driver: cuLaunchKernel instead of cudaLaunchKernel; --sync-every K: stream synchronisation
+// after every K launches; --copies K: one pinned copy after every K launches; --burst B: a pause
+// after every B launches. Prints one line:
+// {"threads":..,"launched":..,"copies":..,"syncs":..,"elapsed_ns":..,"ns_per_launch":..}
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <time.h>
@@ -37,11 +38,13 @@ struct Totals {
 };
 
 bool Parse(int argc, char** argv, Options* options) {
-  const struct { const char* name; long* value; } numbers[] = {
-      {"--threads", &options->threads},     {"--kernels", &options->kernels},
-      {"--sync-every", &options->sync_every}, {"--kernel-ns", &options->kernel_ns},
-      {"--copies", &options->copies},       {"--burst", &options->burst},
-      {"--pause-us", &options->pause_us}};
+  const struct {
+    const char* name;
+    long* value;
+  } numbers[] = {{"--threads", &options->threads},       {"--kernels", &options->kernels},
+                 {"--sync-every", &options->sync_every}, {"--kernel-ns", &options->kernel_ns},
+                 {"--copies", &options->copies},         {"--burst", &options->burst},
+                 {"--pause-us", &options->pause_us}};
   for (int i = 1; i < argc; ++i) {
     bool known = false;
     if (strcmp(argv[i], "--driver") == 0) known = options->driver = true;
@@ -82,9 +85,11 @@ void Launch(const Options& options, int thread, Totals* totals) {
   }
   const void* symbol = gpusim_kernel(name);
   for (long i = 1; i <= options.kernels; ++i) {
-    const bool ok = options.driver ? cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, nullptr, nullptr) ==
-                                         CUDA_SUCCESS
-                                   : cudaLaunchKernel(symbol, dim3(1), dim3(32), nullptr, 0, stream) == cudaSuccess;
+    const bool ok =
+        options.driver
+            ? cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, nullptr, nullptr) ==
+                  CUDA_SUCCESS
+            : cudaLaunchKernel(symbol, dim3(1), dim3(32), nullptr, 0, stream) == cudaSuccess;
     (ok ? totals->launched : totals->failed).fetch_add(1, std::memory_order_relaxed);
     if (options.copies > 0 && i % options.copies == 0) {
       cudaMemcpyAsync(device, pinned, kCopyBytes, cudaMemcpyHostToDevice, stream);
@@ -94,7 +99,8 @@ void Launch(const Options& options, int thread, Totals* totals) {
       cudaStreamSynchronize(stream);
       totals->syncs.fetch_add(1, std::memory_order_relaxed);
     }
-    if (options.burst > 0 && i % options.burst == 0) usleep(static_cast<useconds_t>(options.pause_us));
+    if (options.burst > 0 && i % options.burst == 0)
+      usleep(static_cast<useconds_t>(options.pause_us));
   }
   cudaStreamSynchronize(stream);
   totals->syncs.fetch_add(1, std::memory_order_relaxed);
@@ -112,13 +118,15 @@ int main(int argc, char** argv) {
   cudaFree(nullptr);
   const int64_t start = MonotonicNs();
   std::vector<std::thread> threads;
-  for (int t = 0; t < options.threads; ++t) threads.emplace_back(Launch, std::cref(options), t, &totals);
+  for (int t = 0; t < options.threads; ++t)
+    threads.emplace_back(Launch, std::cref(options), t, &totals);
   for (std::thread& thread : threads) thread.join();
   const int64_t elapsed = MonotonicNs() - start;
   const int64_t launched = totals.launched;
   printf("{\"threads\":%ld,\"launched\":%" PRId64 ",\"failed\":%" PRId64 ",\"copies\":%" PRId64
          ",\"syncs\":%" PRId64 ",\"elapsed_ns\":%" PRId64 ",\"ns_per_launch\":%.1f}\n",
-         options.threads, launched, totals.failed.load(), totals.copies.load(), totals.syncs.load(), elapsed,
+         options.threads, launched, totals.failed.load(), totals.copies.load(), totals.syncs.load(),
+         elapsed,
          launched > 0 ? static_cast<double>(elapsed) / static_cast<double>(launched) : 0.0);
   return totals.failed == 0 ? 0 : 2;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// One API call from entry to exit: correlation id, scripted host cost, callbacks, records and truth.
-// Used by libcuda and libcudart through the macros below, which name the call, its callback id and its
-// parameter structure once.
+// One API call from entry to exit: correlation id, scripted host cost, callbacks, records and
+// truth. Used by libcuda and libcudart through the macros below, which name the call, its callback
+// id and its parameter structure once.
 #ifndef GPUPROBE_TESTS_SIM_LIB_API_SCOPE_H_
 #define GPUPROBE_TESTS_SIM_LIB_API_SCOPE_H_
 
@@ -44,16 +44,16 @@ class ApiScope {
 }  // namespace gpuprobe::sim
 
 // DRIVER_CALL(cuStreamQuery, hStream): declares `scope` and returns if the call is refused.
-#define DRIVER_CALL(fn, ...)                                                                     \
-  const fn##_params api_params{__VA_ARGS__};                                                     \
-  ::gpuprobe::sim::ApiScope scope(::gpuprobe::sim::Domain::kDriver,                              \
-                                  CUPTI_DRIVER_TRACE_CBID_##fn, #fn, &api_params);               \
+#define DRIVER_CALL(fn, ...)                                                                      \
+  const fn##_params api_params{__VA_ARGS__};                                                      \
+  ::gpuprobe::sim::ApiScope scope(::gpuprobe::sim::Domain::kDriver, CUPTI_DRIVER_TRACE_CBID_##fn, \
+                                  #fn, &api_params);                                              \
   if (scope.refused()) return scope.Done(static_cast<CUresult>(scope.refusal()))
 
 // RUNTIME_CALL(cudaMalloc, _v3020, devPtr, size)
-#define RUNTIME_CALL(fn, version, ...)                                                           \
-  const fn##version##_params api_params{__VA_ARGS__};                                            \
-  ::gpuprobe::sim::ApiScope scope(::gpuprobe::sim::Domain::kRuntime,                             \
+#define RUNTIME_CALL(fn, version, ...)                                                             \
+  const fn##version##_params api_params{__VA_ARGS__};                                              \
+  ::gpuprobe::sim::ApiScope scope(::gpuprobe::sim::Domain::kRuntime,                               \
                                   CUPTI_RUNTIME_TRACE_CBID_##fn##version, #fn, &api_params, true); \
   if (scope.refused()) return scope.Done(static_cast<cudaError_t>(scope.refusal()))
 

@@ -57,7 +57,8 @@ void Clock::WaitUntil(int64_t until_ns) {
     }
     return;
   }
-  // Relative sleeps on the monotonic clock: a step of the wall clock may not turn into a long sleep.
+  // Relative sleeps on the monotonic clock: a step of the wall clock may not turn into a long
+  // sleep.
   for (int64_t left = until_ns - RealtimeNs(); left > 0; left = until_ns - RealtimeNs()) {
     timespec ts{static_cast<time_t>(left / 1'000'000'000), static_cast<long>(left % 1'000'000'000)};
     clock_nanosleep(CLOCK_MONOTONIC, 0, &ts, nullptr);

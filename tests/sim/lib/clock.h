@@ -2,8 +2,8 @@
 // Copyright the gpuprobe authors.
 //
 // The simulation's clock. Real: CLOCK_REALTIME, the default record clock of CUPTI on Linux; waiting
-// really sleeps. Virtual: one counter for the whole process that moves only by Spend and WaitUntil, so
-// that a single-threaded script has exactly reproducible times.
+// really sleeps. Virtual: one counter for the whole process that moves only by Spend and WaitUntil,
+// so that a single-threaded script has exactly reproducible times.
 #ifndef GPUPROBE_TESTS_SIM_LIB_CLOCK_H_
 #define GPUPROBE_TESTS_SIM_LIB_CLOCK_H_
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// The parts of libcuda that are not the driver API: the way of an API call through clients, script and
-// truth; the control interface (gpusim.h); what the sibling libraries need (seam.h); fork and exit.
+// The parts of libcuda that are not the driver API: the way of an API call through clients, script
+// and truth; the control interface (gpusim.h); what the sibling libraries need (seam.h); fork and
+// exit.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -43,8 +44,8 @@ void EarlyExitHandler() {
   });
 }
 
-// libcuda is loaded before a preloaded library's constructor when the program links it: this handler then
-// is older than any handler of a CUPTI client and runs after it.
+// libcuda is loaded before a preloaded library's constructor when the program links it: this
+// handler then is older than any handler of a CUPTI client and runs after it.
 __attribute__((constructor)) void OnLoad() {
   pthread_atfork(nullptr, nullptr, AfterForkInChild);
   atexit(EarlyExitHandler);
@@ -77,7 +78,8 @@ namespace sim = gpuprobe::sim;
 GPUSIM_EXPORT void gpusim_internal_attach(const Hooks* hooks) {
   for (auto& slot : sim::g_clients) {
     const Hooks* expected = nullptr;
-    if (slot.compare_exchange_strong(expected, hooks, std::memory_order_release,  // with ClientHooks
+    if (slot.compare_exchange_strong(expected, hooks,
+                                     std::memory_order_release,  // with ClientHooks
                                      std::memory_order_relaxed)) {
       return;
     }
@@ -178,7 +180,9 @@ GPUSIM_EXPORT void gpusim_set_cost(const char* api_name, int64_t ns) {
   Settings::Get().SetCost(api_name, ns);
 }
 
-GPUSIM_EXPORT const void* gpusim_kernel(const char* name) { return EngineState::Get().InternName(name); }
+GPUSIM_EXPORT const void* gpusim_kernel(const char* name) {
+  return EngineState::Get().InternName(name);
+}
 
 GPUSIM_EXPORT const char* gpusim_internal_kernel_name(const void* func) {
   return EngineState::Get().NameOfKernel(func);

@@ -18,10 +18,13 @@ namespace {
 
 thread_local std::vector<uint64_t> t_external[CUPTI_EXTERNAL_CORRELATION_KIND_SIZE];
 
-bool IsKnownKind(uint32_t kind) { return kind > CUPTI_ACTIVITY_KIND_INVALID && kind < CUPTI_ACTIVITY_KIND_COUNT; }
+bool IsKnownKind(uint32_t kind) {
+  return kind > CUPTI_ACTIVITY_KIND_INVALID && kind < CUPTI_ACTIVITY_KIND_COUNT;
+}
 
 void SetApi(Domain domain, bool enabled) {
-  for (auto& recorded : CuptiState::Get().api_recorded[static_cast<size_t>(domain)]) recorded = enabled;
+  for (auto& recorded : CuptiState::Get().api_recorded[static_cast<size_t>(domain)])
+    recorded = enabled;
 }
 
 // Enabling the RUNTIME or DRIVER kind overrides the per-call filters set before it.
@@ -45,8 +48,10 @@ size_t AttributeBytes(CUpti_ActivityAttribute attribute) {
   switch (attribute) {
     case CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER:
     case CUPTI_ACTIVITY_ATTR_MEM_ALLOCATION_TYPE_HOST_PINNED:
-    case CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER: return sizeof(uint8_t);
-    default: return sizeof(size_t);
+    case CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER:
+      return sizeof(uint8_t);
+    default:
+      return sizeof(size_t);
   }
 }
 
@@ -92,7 +97,8 @@ using namespace gpuprobe::sim;  // NOLINT: this file is the API's implementation
 GPUSIM_EXPORT CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind) {
   CUPTI_ENTRY(kind);
   if (!IsKnownKind(kind)) return call.Done(CUPTI_ERROR_INVALID_KIND);
-  if (kind == CUPTI_ACTIVITY_KIND_KERNEL) Violation("CUPTI_ACTIVITY_KIND_KERNEL enabled: it serialises kernels");
+  if (kind == CUPTI_ACTIVITY_KIND_KERNEL)
+    Violation("CUPTI_ACTIVITY_KIND_KERNEL enabled: it serialises kernels");
   SwitchKind(kind, true);
   ReportExisting(kind);
   return CUPTI_SUCCESS;
@@ -138,10 +144,10 @@ GPUSIM_EXPORT CUptiResult cuptiActivityEnableHWTrace(uint8_t enable) {
 }
 
 // Accepted, without effect on what the stand-in records.
-#define ACCEPTED(name, type)                    \
-  GPUSIM_EXPORT CUptiResult name(type value) {  \
-    CUPTI_ENTRY(value);                         \
-    return CUPTI_SUCCESS;                       \
+#define ACCEPTED(name, type)                   \
+  GPUSIM_EXPORT CUptiResult name(type value) { \
+    CUPTI_ENTRY(value);                        \
+    return CUPTI_SUCCESS;                      \
   }
 ACCEPTED(cuptiActivityFlushPeriod, uint32_t)
 ACCEPTED(cuptiActivityEnableLaunchAttributes, uint8_t)
@@ -152,20 +158,21 @@ ACCEPTED(cuptiActivityEnableCudaEventDeviceTimestamps, uint8_t)
 
 // ---- buffers ----
 
-GPUSIM_EXPORT CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc request,
-                                                         CUpti_BuffersCallbackCompleteFunc complete) {
+GPUSIM_EXPORT CUptiResult cuptiActivityRegisterCallbacks(
+    CUpti_BuffersCallbackRequestFunc request, CUpti_BuffersCallbackCompleteFunc complete) {
   CUPTI_ENTRY(0);
   if (request == nullptr || complete == nullptr) return call.Done(CUPTI_ERROR_INVALID_PARAMETER);
   CuptiState& state = CuptiState::Get();
-  state.request.store(request, std::memory_order_release);    // with Request: the client's data before it
+  state.request.store(request,
+                      std::memory_order_release);  // with Request: the client's data before it
   state.complete.store(complete, std::memory_order_release);  // with delivery, likewise
   return CUPTI_SUCCESS;
 }
 
 namespace {
 
-// The documentation allows a flush from application and control threads and from runtime and driver API
-// callbacks, never from buffer or resource callbacks.
+// The documentation allows a flush from application and control threads and from runtime and driver
+// API callbacks, never from buffer or resource callbacks.
 bool FlushAllowed() {
   const char* where = CallbackSection::Inside(CallbackKind::kBuffer)     ? "a buffer callback"
                       : CallbackSection::Inside(CallbackKind::kResource) ? "a resource callback"
@@ -176,7 +183,8 @@ bool FlushAllowed() {
 }
 
 CUptiResult Flush(uint32_t flag) {
-  if (!FlushAllowed() || CuptiState::Get().complete == nullptr) return CUPTI_ERROR_INVALID_OPERATION;
+  if (!FlushAllowed() || CuptiState::Get().complete == nullptr)
+    return CUPTI_ERROR_INVALID_OPERATION;
   GlobalLock global(true);
   Buffers::Get().Flush((flag & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED) != 0);
   return CUPTI_SUCCESS;
@@ -256,14 +264,16 @@ GPUSIM_EXPORT CUptiResult cuptiActivityGetAttribute(CUpti_ActivityAttribute attr
   return CUPTI_SUCCESS;
 }
 
-GPUSIM_EXPORT CUptiResult cuptiActivityRegisterTimestampCallback(CUpti_TimestampCallbackFunc callback) {
+GPUSIM_EXPORT CUptiResult
+cuptiActivityRegisterTimestampCallback(CUpti_TimestampCallbackFunc callback) {
   CUPTI_ENTRY(0);
   CuptiState& state = CuptiState::Get();
   if (callback != nullptr) {
     state.timestamp_first_sim = DriverLink::Get()->now();
     state.timestamp_first_client = callback();
   }
-  state.timestamp.store(callback, std::memory_order_release);  // with every reader: the pair is set before
+  state.timestamp.store(callback,
+                        std::memory_order_release);  // with every reader: the pair is set before
   return CUPTI_SUCCESS;
 }
 
@@ -277,7 +287,8 @@ GPUSIM_EXPORT CUptiResult cuptiGetTimestamp(uint64_t* timestamp) {
 
 GPUSIM_EXPORT CUptiResult cuptiSetThreadIdType(CUpti_ActivityThreadIdType type) {
   CUPTI_ENTRY(type);
-  if (type != CUPTI_ACTIVITY_THREAD_ID_TYPE_DEFAULT && type != CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM) {
+  if (type != CUPTI_ACTIVITY_THREAD_ID_TYPE_DEFAULT &&
+      type != CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM) {
     return call.Done(CUPTI_ERROR_NOT_SUPPORTED);
   }
   CuptiState::Get().thread_id_type = type;
@@ -294,7 +305,8 @@ GPUSIM_EXPORT CUptiResult cuptiGetThreadIdType(CUpti_ActivityThreadIdType* type)
 GPUSIM_EXPORT CUptiResult cuptiActivityPushExternalCorrelationId(CUpti_ExternalCorrelationKind kind,
                                                                  uint64_t id) {
   CUPTI_ENTRY(kind);
-  if (kind <= 0 || kind >= CUPTI_EXTERNAL_CORRELATION_KIND_SIZE) return call.Done(CUPTI_ERROR_INVALID_PARAMETER);
+  if (kind <= 0 || kind >= CUPTI_EXTERNAL_CORRELATION_KIND_SIZE)
+    return call.Done(CUPTI_ERROR_INVALID_PARAMETER);
   PushExternalCorrelation(kind, id);
   return CUPTI_SUCCESS;
 }
@@ -302,7 +314,8 @@ GPUSIM_EXPORT CUptiResult cuptiActivityPushExternalCorrelationId(CUpti_ExternalC
 GPUSIM_EXPORT CUptiResult cuptiActivityPopExternalCorrelationId(CUpti_ExternalCorrelationKind kind,
                                                                 uint64_t* last) {
   CUPTI_ENTRY(kind);
-  if (kind <= 0 || kind >= CUPTI_EXTERNAL_CORRELATION_KIND_SIZE) return call.Done(CUPTI_ERROR_INVALID_PARAMETER);
+  if (kind <= 0 || kind >= CUPTI_EXTERNAL_CORRELATION_KIND_SIZE)
+    return call.Done(CUPTI_ERROR_INVALID_PARAMETER);
   uint64_t id = 0;
   if (!PopExternalCorrelation(kind, &id)) return call.Done(CUPTI_ERROR_QUEUE_EMPTY);
   if (last != nullptr) *last = id;

@@ -72,7 +72,8 @@ ActivityBuffer Buffers::Request() {
     }
     return ActivityBuffer{};
   }
-  if (reinterpret_cast<uintptr_t>(buffer.data) % 8 != 0) Violation("activity buffer not aligned to 8 bytes");
+  if (reinterpret_cast<uintptr_t>(buffer.data) % 8 != 0)
+    Violation("activity buffer not aligned to 8 bytes");
   {
     std::lock_guard<std::mutex> lock(mu_);
     if (!outstanding_.insert(buffer.data).second) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// The exported callback API (one subscriber a process) and the small rest: version, results, identifiers.
+// The exported callback API (one subscriber a process) and the small rest: version, results,
+// identifiers.
 #include <cupti.h>
 
 #include <cstdio>
@@ -12,7 +13,9 @@
 namespace gpuprobe::sim {
 namespace {
 
-CUpti_SubscriberHandle OurHandle() { return reinterpret_cast<CUpti_SubscriberHandle>(&CuptiState::Get()); }
+CUpti_SubscriberHandle OurHandle() {
+  return reinterpret_cast<CUpti_SubscriberHandle>(&CuptiState::Get());
+}
 
 bool IsDomain(CUpti_CallbackDomain domain) {
   return domain > CUPTI_CB_DOMAIN_INVALID && domain < CUPTI_CB_DOMAIN_SIZE;
@@ -28,7 +31,8 @@ CUptiResult Subscribe(CUpti_SubscriberHandle* subscriber, CUpti_CallbackFunc cal
   CuptiState& state = CuptiState::Get();
   if (state.subscribed.exchange(true)) return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
   state.subscriber_data = data;
-  state.subscriber_callback.store(callback, std::memory_order_release);  // with readers: data is set before
+  state.subscriber_callback.store(callback,
+                                  std::memory_order_release);  // with readers: data is set before
   *subscriber = null_handle ? nullptr : OurHandle();
   return CUPTI_SUCCESS;
 }
@@ -47,14 +51,15 @@ using namespace gpuprobe::sim;  // NOLINT: this file is the API's implementation
 
 // ---- subscriber ----
 
-GPUSIM_EXPORT CUptiResult cuptiSubscribe(CUpti_SubscriberHandle* subscriber, CUpti_CallbackFunc callback,
-                                         void* userdata) {
+GPUSIM_EXPORT CUptiResult cuptiSubscribe(CUpti_SubscriberHandle* subscriber,
+                                         CUpti_CallbackFunc callback, void* userdata) {
   CUPTI_ENTRY(0);
   return call.Done(Subscribe(subscriber, callback, userdata, call.null_handle()));
 }
 
-GPUSIM_EXPORT CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle* subscriber, CUpti_CallbackFunc callback,
-                                            void* userdata, CUpti_SubscriberParams*) {
+GPUSIM_EXPORT CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle* subscriber,
+                                            CUpti_CallbackFunc callback, void* userdata,
+                                            CUpti_SubscriberParams*) {
   CUPTI_ENTRY(0);
   return call.Done(Subscribe(subscriber, callback, userdata, call.null_handle()));
 }
@@ -79,12 +84,14 @@ GPUSIM_EXPORT CUptiResult cuptiEnableCallback(uint32_t enable, CUpti_SubscriberH
 GPUSIM_EXPORT CUptiResult cuptiEnableDomain(uint32_t enable, CUpti_SubscriberHandle subscriber,
                                             CUpti_CallbackDomain domain) {
   CUPTI_ENTRY(domain);
-  if (subscriber != OurHandle() || !IsDomain(domain)) return call.Done(CUPTI_ERROR_INVALID_PARAMETER);
+  if (subscriber != OurHandle() || !IsDomain(domain))
+    return call.Done(CUPTI_ERROR_INVALID_PARAMETER);
   SetDomain(domain, enable != 0);
   return CUPTI_SUCCESS;
 }
 
-GPUSIM_EXPORT CUptiResult cuptiEnableAllDomains(uint32_t enable, CUpti_SubscriberHandle subscriber) {
+GPUSIM_EXPORT CUptiResult cuptiEnableAllDomains(uint32_t enable,
+                                                CUpti_SubscriberHandle subscriber) {
   CUPTI_ENTRY(enable);
   if (subscriber != OurHandle()) return call.Done(CUPTI_ERROR_INVALID_PARAMETER);
   for (uint32_t domain = CUPTI_CB_DOMAIN_DRIVER_API; domain < CUPTI_CB_DOMAIN_SIZE; ++domain) {
@@ -94,7 +101,8 @@ GPUSIM_EXPORT CUptiResult cuptiEnableAllDomains(uint32_t enable, CUpti_Subscribe
 }
 
 GPUSIM_EXPORT CUptiResult cuptiGetCallbackState(uint32_t* enable, CUpti_SubscriberHandle subscriber,
-                                                CUpti_CallbackDomain domain, CUpti_CallbackId cbid) {
+                                                CUpti_CallbackDomain domain,
+                                                CUpti_CallbackId cbid) {
   CUPTI_ENTRY(cbid);
   if (subscriber != OurHandle() || !IsDomain(domain) || cbid >= kMaxCbid || enable == nullptr) {
     return call.Done(CUPTI_ERROR_INVALID_PARAMETER);
@@ -147,27 +155,35 @@ GPUSIM_EXPORT CUptiResult cuptiGetLastError() {
   return CUPTI_SUCCESS;
 }
 
-#define RESULT_NAMES(X)                                                                               \
-  X(CUPTI_SUCCESS) X(CUPTI_ERROR_INVALID_PARAMETER) X(CUPTI_ERROR_INVALID_DEVICE)                     \
-  X(CUPTI_ERROR_INVALID_CONTEXT) X(CUPTI_ERROR_INVALID_OPERATION) X(CUPTI_ERROR_OUT_OF_MEMORY)        \
-  X(CUPTI_ERROR_HARDWARE) X(CUPTI_ERROR_PARAMETER_SIZE_NOT_SUFFICIENT)                                \
-  X(CUPTI_ERROR_API_NOT_IMPLEMENTED) X(CUPTI_ERROR_MAX_LIMIT_REACHED) X(CUPTI_ERROR_NOT_READY)        \
-  X(CUPTI_ERROR_NOT_COMPATIBLE) X(CUPTI_ERROR_NOT_INITIALIZED) X(CUPTI_ERROR_QUEUE_EMPTY)             \
-  X(CUPTI_ERROR_INVALID_KIND) X(CUPTI_ERROR_DISABLED) X(CUPTI_ERROR_NOT_SUPPORTED)                    \
-  X(CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED) X(CUPTI_ERROR_CUDA_COMPILER_NOT_COMPATIBLE)         \
-  X(CUPTI_ERROR_INSUFFICIENT_PRIVILEGES) X(CUPTI_ERROR_OLD_PROFILER_API_INITIALIZED)                  \
-  X(CUPTI_ERROR_LEGACY_PROFILER_NOT_SUPPORTED) X(CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)      \
-  X(CUPTI_ERROR_UNKNOWN)
+#define RESULT_NAMES(X)                                                                            \
+  X(CUPTI_SUCCESS)                                                                                 \
+  X(CUPTI_ERROR_INVALID_PARAMETER) X(CUPTI_ERROR_INVALID_DEVICE) X(CUPTI_ERROR_INVALID_CONTEXT)    \
+      X(CUPTI_ERROR_INVALID_OPERATION) X(CUPTI_ERROR_OUT_OF_MEMORY) X(CUPTI_ERROR_HARDWARE) X(     \
+          CUPTI_ERROR_PARAMETER_SIZE_NOT_SUFFICIENT) X(CUPTI_ERROR_API_NOT_IMPLEMENTED)            \
+          X(CUPTI_ERROR_MAX_LIMIT_REACHED) X(CUPTI_ERROR_NOT_READY) X(CUPTI_ERROR_NOT_COMPATIBLE)  \
+              X(CUPTI_ERROR_NOT_INITIALIZED) X(CUPTI_ERROR_QUEUE_EMPTY)                            \
+                  X(CUPTI_ERROR_INVALID_KIND) X(CUPTI_ERROR_DISABLED) X(CUPTI_ERROR_NOT_SUPPORTED) \
+                      X(CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED)                              \
+                          X(CUPTI_ERROR_CUDA_COMPILER_NOT_COMPATIBLE)                              \
+                              X(CUPTI_ERROR_INSUFFICIENT_PRIVILEGES)                               \
+                                  X(CUPTI_ERROR_OLD_PROFILER_API_INITIALIZED)                      \
+                                      X(CUPTI_ERROR_LEGACY_PROFILER_NOT_SUPPORTED)                 \
+                                          X(CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)        \
+                                              X(CUPTI_ERROR_UNKNOWN)
 
 GPUSIM_EXPORT CUptiResult cuptiGetResultString(CUptiResult result, const char** text) {
-  // Not counted as a call of the API: clients ask for the text of a failure, whatever state CUPTI is in.
+  // Not counted as a call of the API: clients ask for the text of a failure, whatever state CUPTI
+  // is in.
   if (text == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   switch (result) {
 #define RESULT_CASE(name) \
-  case name: *text = #name; return CUPTI_SUCCESS;
+  case name:              \
+    *text = #name;        \
+    return CUPTI_SUCCESS;
     RESULT_NAMES(RESULT_CASE)
 #undef RESULT_CASE
-    default: return CUPTI_ERROR_INVALID_PARAMETER;
+    default:
+      return CUPTI_ERROR_INVALID_PARAMETER;
   }
 }
 

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// The last stage of a buffer inside CUPTI: unfinished work gets end = 0, times are converted to a client's
-// timestamp function, planted faults are applied, and the client gets its buffer back (in time, or late,
-// or from another thread, or at exit).
+// The last stage of a buffer inside CUPTI: unfinished work gets end = 0, times are converted to a
+// client's timestamp function, planted faults are applied, and the client gets its buffer back (in
+// time, or late, or from another thread, or at exit).
 #include <cupti.h>
 #include <sys/mman.h>
 #include <time.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -36,7 +38,8 @@ bool IsKernel(uint32_t kind) {
   return kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL || kind == CUPTI_ACTIVITY_KIND_KERNEL;
 }
 
-// From the simulation's clock to the client's, through the pair taken at registration and one taken now.
+// From the simulation's clock to the client's, through the pair taken at registration and one taken
+// now.
 class ForeignClock {
  public:
   ForeignClock() {
@@ -56,7 +59,8 @@ class ForeignClock {
   }
   bool active() const { return active_; }
   int64_t Convert(int64_t t) const {
-    return static_cast<int64_t>(client_) + static_cast<int64_t>(static_cast<double>(t - sim_) * rate_);
+    return static_cast<int64_t>(client_) +
+           static_cast<int64_t>(static_cast<double>(t - sim_) * rate_);
   }
 
  private:
@@ -93,8 +97,8 @@ void SpoilTimes(uint8_t* record, const TimeFields& times) {
   if (const Fault* f = faults.Find("records", "early")) shift(-f->Arg(0, 0));
 }
 
-// Name strings that a fault puts under the records of one buffer; unmapped again after the callback for
-// "unmapped", else kept for the life of the process.
+// Name strings that a fault puts under the records of one buffer; unmapped again after the callback
+// for "unmapped", else kept for the life of the process.
 const char* SpoiltName(std::vector<std::pair<void*, size_t>>* to_unmap) {
   const Faults& faults = Faults::Get();
   if (faults.Find("names", "null")) return nullptr;
@@ -104,7 +108,8 @@ const char* SpoiltName(std::vector<std::pair<void*, size_t>>* to_unmap) {
     static const std::string* name = new std::string(64 * 1024, 'k');
     return name->c_str();
   }
-  void* page = mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* page =
+      mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   strcpy(static_cast<char*>(page), "name_in_an_unloaded_module");
   to_unmap->emplace_back(page, kPageBytes);
   return static_cast<const char*>(page);
@@ -147,9 +152,10 @@ void Finish(ActivityBuffer& buffer, const ForeignClock& clock,
 }
 
 void CallComplete(uint8_t* data, size_t size, size_t valid) {
-  // The callback registered now, whoever handed the buffer out: a later registration by another client
-  // gets the earlier one's buffers (measured with torch.profiler beside a first client).
-  const auto complete = CuptiState::Get().complete.load(std::memory_order_acquire);  // with its registration
+  // The callback registered now, whoever handed the buffer out: a later registration by another
+  // client gets the earlier one's buffers (measured with torch.profiler beside a first client).
+  const auto complete =
+      CuptiState::Get().complete.load(std::memory_order_acquire);  // with its registration
   if (complete == nullptr) return;
   GlobalLock global(false);
   CallbackSection section(CallbackKind::kBuffer, "the buffer-completed callback");
@@ -193,14 +199,15 @@ void HandOverAll(const std::vector<ActivityBuffer>& buffers) {
 
 std::mutex* g_held_mu = new std::mutex;
 std::vector<ActivityBuffer>* g_held = new std::vector<ActivityBuffer>;  // guarded by g_held_mu
+std::atomic<bool> g_exit_delivery{false};
 
 void SleepMs(int64_t ms) {
   timespec ts{static_cast<time_t>(ms / 1000), static_cast<long>(ms % 1000 * 1'000'000)};
   nanosleep(&ts, nullptr);
 }
 
-// Keeps two of the client's buffers for good and goes on writing into them, as CUPTI may until it has
-// returned them.
+// Keeps two of the client's buffers for good and goes on writing into them, as CUPTI may until it
+// has returned them.
 void Scribble() {
   std::vector<ActivityBuffer> kept;
   for (int i = 0; i < 2; ++i) {
@@ -218,7 +225,12 @@ void Scribble() {
 }  // namespace
 
 void StartFaultThreads() {
+  static const bool at_exit = Faults::Get().Find("buffers", "at_exit") != nullptr;
   static const bool scribble = Faults::Get().Find("buffers", "scribble") != nullptr;
+  if (at_exit) {
+    static const int registered = atexit([] { DeliverHeld("late"); });
+    (void)registered;
+  }
   if (!scribble) return;
   static std::atomic<bool> started{false};
   if (!started.exchange(true)) Scribble();
@@ -227,11 +239,9 @@ void StartFaultThreads() {
 void Deliver(std::vector<ActivityBuffer> buffers, bool from_flush) {
   if (buffers.empty()) return;
   const Faults& faults = Faults::Get();
-  if (faults.Find("buffers", "at_exit") != nullptr) {
+  if (faults.Find("buffers", "at_exit") != nullptr && !g_exit_delivery) {
     std::lock_guard<std::mutex> lock(*g_held_mu);
     for (const ActivityBuffer& buffer : buffers) g_held->push_back(buffer);
-    static const bool registered = atexit([] { DeliverHeld("late"); }) == 0;
-    (void)registered;
     return;
   }
   if (const Fault* late = faults.Find("buffers", "late")) {
@@ -249,18 +259,22 @@ void Deliver(std::vector<ActivityBuffer> buffers, bool from_flush) {
   HandOverAll(buffers);
 }
 
-// buffers:at_exit[:early|late]. "late": from a handler registered after the client's, which runs first.
+// buffers:at_exit[:early|late]: CUPTI returns nothing until the process exits, then everything by
+// itself. "late" (the default): from a handler registered after the client's, which therefore runs
+// before it; "early": from one registered when libcuda was loaded, which runs after it.
 void DeliverHeld(const char* handler) {
   const Fault* fault = Faults::Get().Find("buffers", "at_exit");
   if (fault == nullptr) return;
   const std::string wanted = fault->args.empty() ? "late" : fault->args[0];
   if (wanted != handler) return;
+  g_exit_delivery = true;
   std::vector<ActivityBuffer> buffers;
   {
     std::lock_guard<std::mutex> lock(*g_held_mu);
     buffers.swap(*g_held);
   }
   HandOverAll(buffers);
+  Buffers::Get().Flush(true);
 }
 
 }  // namespace gpuprobe::sim

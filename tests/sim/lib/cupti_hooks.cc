@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// What the engine tells us becomes records (in NVIDIA's structures of CUPTI 13.0, cut to the size of the
-// version we pretend to be) and callbacks of a subscriber.
+// What the engine tells us becomes records (in NVIDIA's structures of CUPTI 13.0, cut to the size
+// of the version we pretend to be) and callbacks of a subscriber.
 #include <cupti.h>
 #include <pthread.h>
 #include <sys/types.h>
@@ -14,8 +14,8 @@
 
 #include "tests/sim/lib/cupti_buffers.h"
 #include "tests/sim/lib/cupti_layout.h"
-#include "tests/sim/lib/cupti_state.h"
 #include "tests/sim/lib/cupti_side_records.h"
+#include "tests/sim/lib/cupti_state.h"
 #include "tests/sim/lib/faults.h"
 #include "tests/sim/lib/replay.h"
 
@@ -31,8 +31,9 @@ bool Enabled(uint32_t kind) {
 // ---- GPU work ----
 
 void EmitKernel(const GpuOp& op) {
-  const uint32_t kind = Enabled(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) ? CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL
-                                                                       : CUPTI_ACTIVITY_KIND_KERNEL;
+  const uint32_t kind = Enabled(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)
+                            ? CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL
+                            : CUPTI_ACTIVITY_KIND_KERNEL;
   if (!Enabled(kind)) return;
   if (const Fault* f = Faults::Get().Find("records", "missing")) {
     static std::atomic<int64_t> kernels{0};
@@ -153,12 +154,18 @@ void OnGpuOp(const GpuOp* op) {
   // Graph level hides the nodes.
   if (op->graph_node_id != 0 && Enabled(CUPTI_ACTIVITY_KIND_GRAPH_TRACE)) return;
   switch (op->kind) {
-    case OpKind::kKernel: return EmitKernel(*op);
-    case OpKind::kCopy: return EmitCopy(*op);
-    case OpKind::kPeerCopy: return EmitPeerCopy(*op);
-    case OpKind::kSet: return EmitSet(*op);
-    case OpKind::kGraph: return EmitGraph(*op);
-    case OpKind::kHostFunction: return;
+    case OpKind::kKernel:
+      return EmitKernel(*op);
+    case OpKind::kCopy:
+      return EmitCopy(*op);
+    case OpKind::kPeerCopy:
+      return EmitPeerCopy(*op);
+    case OpKind::kSet:
+      return EmitSet(*op);
+    case OpKind::kGraph:
+      return EmitGraph(*op);
+    case OpKind::kHostFunction:
+      return;
   }
 }
 
@@ -176,12 +183,13 @@ CUpti_CallbackDomain CallbackDomain(Domain domain) {
 
 void CallSubscriber(ApiCall* call, CUpti_ApiCallbackSite site) {
   CuptiState& state = State();
-  const auto callback = state.subscriber_callback.load(std::memory_order_acquire);  // with cuptiSubscribe
+  const auto callback =
+      state.subscriber_callback.load(std::memory_order_acquire);  // with cuptiSubscribe
   const CUpti_CallbackDomain domain = CallbackDomain(call->domain);
   if (callback == nullptr || !state.callback_enabled[domain][call->cbid % kMaxCbid]) return;
-  static std::atomic<int64_t> calls{0};
-  const int64_t n = calls.fetch_add(1, std::memory_order_relaxed) + 1;
+  static std::atomic<int64_t> calls[2] = {};  // enters, exits
   const bool enter = site == CUPTI_API_ENTER;
+  const int64_t n = calls[enter ? 0 : 1].fetch_add(1, std::memory_order_relaxed) + 1;
   const Fault* skipped = Faults::Get().Find("callbacks", enter ? "exit_first" : "enter_only");
   if (skipped != nullptr && n % skipped->Arg(0, 1) == 0) return;
   CUpti_CallbackData data{};
@@ -206,7 +214,8 @@ uint64_t RecordTime(int64_t sim_ns) {
 
 void OnApiEnter(ApiCall* call) {
   CallSubscriber(call, CUPTI_API_ENTER);
-  call->record_wanted = State().api_recorded[static_cast<size_t>(call->domain)][call->cbid % kMaxCbid];
+  call->record_wanted =
+      State().api_recorded[static_cast<size_t>(call->domain)][call->cbid % kMaxCbid];
   if (call->record_wanted) call->record_start = RecordTime(call->start_ns);
 }
 
@@ -214,7 +223,8 @@ void OnApiExit(ApiCall* call) {
   if (call->record_wanted) {
     EmitExternalCorrelation(call->correlation);
     CUpti_ActivityAPI r{};
-    r.kind = call->domain == Domain::kRuntime ? CUPTI_ACTIVITY_KIND_RUNTIME : CUPTI_ACTIVITY_KIND_DRIVER;
+    r.kind =
+        call->domain == Domain::kRuntime ? CUPTI_ACTIVITY_KIND_RUNTIME : CUPTI_ACTIVITY_KIND_DRIVER;
     r.cbid = call->cbid;
     r.start = call->record_start;
     r.end = RecordTime(call->end_ns);
@@ -259,7 +269,8 @@ void OnEventRecord(const EventOp* op) {
 
 void CallResource(uint32_t cbid, void* context, void* stream, void* descriptor) {
   CuptiState& state = State();
-  const auto callback = state.subscriber_callback.load(std::memory_order_acquire);  // with cuptiSubscribe
+  const auto callback =
+      state.subscriber_callback.load(std::memory_order_acquire);  // with cuptiSubscribe
   if (callback == nullptr || !state.callback_enabled[CUPTI_CB_DOMAIN_RESOURCE][cbid]) return;
   CUpti_ResourceData data{};
   data.context = static_cast<CUcontext>(context);
@@ -291,12 +302,13 @@ void OnStreamCreated(const StreamInfo* info) {
     r.correlationId = info->correlation;
     Buffers::Get().Emit(&r, CUPTI_ACTIVITY_KIND_STREAM, 0);
   }
-  CallResource(CUPTI_CBID_RESOURCE_STREAM_CREATED, info->context_handle, info->stream_handle, nullptr);
+  CallResource(CUPTI_CBID_RESOURCE_STREAM_CREATED, info->context_handle, info->stream_handle,
+               nullptr);
 }
 
 void OnStreamDestroyed(const StreamInfo* info) {
-  CallResource(CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING, info->context_handle, info->stream_handle,
-               nullptr);
+  CallResource(CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING, info->context_handle,
+               info->stream_handle, nullptr);
 }
 
 void OnResource(uint32_t cbid, void* context, void* descriptor) {
@@ -322,7 +334,8 @@ void OnExit() { DeliverHeld("early"); }
 
 void EmitDevice(uint32_t device) {
   static std::atomic<uint64_t> known{0};  // bit mask: CUPTI reports a device once
-  if (!Enabled(CUPTI_ACTIVITY_KIND_DEVICE) || (known.fetch_or(uint64_t{1} << device) >> device & 1) != 0) {
+  if (!Enabled(CUPTI_ACTIVITY_KIND_DEVICE) ||
+      (known.fetch_or(uint64_t{1} << device) >> device & 1) != 0) {
     return;
   }
   DeviceInfo infos[64];
@@ -362,9 +375,19 @@ void EmitContext(const ContextInfo& info) {
 }
 
 const Hooks kHooks = {
-    OnApiEnter,        OnApiExit,          OnGpuOp,         OnSync,            OnEventRecord,
-    OnContextCreated,  OnContextDestroyed, OnStreamCreated, OnStreamDestroyed, OnResource,
-    OnOverhead,        [] { return Replay::Get().Deliver(); },                 OnExit,
+    OnApiEnter,
+    OnApiExit,
+    OnGpuOp,
+    OnSync,
+    OnEventRecord,
+    OnContextCreated,
+    OnContextDestroyed,
+    OnStreamCreated,
+    OnStreamDestroyed,
+    OnResource,
+    OnOverhead,
+    [] { return Replay::Get().Deliver(); },
+    OnExit,
 };
 
 }  // namespace gpuprobe::sim

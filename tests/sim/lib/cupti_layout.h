@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Record sizes of the CUPTI versions that the stand-in can pretend to be (GPUSIM_CUPTI_VERSION). From 11.8
-// on every older structure is a prefix of the newer one (asserted in the source file), so records are
-// built in the newest structure and cut to size.
+// Record sizes of the CUPTI versions that the stand-in can pretend to be (GPUSIM_CUPTI_VERSION).
+// From 11.8 on every older structure is a prefix of the newer one (asserted in the source file), so
+// records are built in the newest structure and cut to size.
 #ifndef GPUPROBE_TESTS_SIM_LIB_CUPTI_LAYOUT_H_
 #define GPUPROBE_TESTS_SIM_LIB_CUPTI_LAYOUT_H_
 
@@ -13,11 +13,11 @@
 namespace gpuprobe::sim {
 
 struct Layout {
-  uint32_t version;          // cuptiGetVersion
+  uint32_t version;  // cuptiGetVersion
   uint16_t kernel_bytes, copy_bytes, sync_bytes, event_bytes, overhead_bytes, device_bytes,
       context_bytes, graph_bytes;
-  bool per_thread_buffers;   // the default
-  bool refusal_is_safe;      // returning no buffer crashes CUPTI before API 27
+  bool per_thread_buffers;  // the default
+  bool refusal_is_safe;     // returning no buffer crashes CUPTI before API 27
 };
 
 const Layout& CurrentLayout();
@@ -34,7 +34,7 @@ size_t RecordBytes(uint32_t kind);
 // Where a record keeps its times; false: the kind has none.
 struct TimeFields {
   size_t start, end;
-  bool is_gpu_work;          // can be unfinished when delivered
+  bool is_gpu_work;  // can be unfinished when delivered
 };
 bool TimesOf(uint32_t kind, TimeFields* out);
 

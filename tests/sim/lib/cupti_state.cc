@@ -61,7 +61,8 @@ const DriverLink* DriverLink::Get() {
 }
 
 CuptiState& CuptiState::Get() {
-  static CuptiState* state = new CuptiState;  // never destroyed: records come from static destructors too
+  static CuptiState* state =
+      new CuptiState;  // never destroyed: records come from static destructors too
   return *state;
 }
 
@@ -98,7 +99,9 @@ CallbackSection::~CallbackSection() {
   --t_callbacks[static_cast<size_t>(kind_)];
 }
 
-bool CallbackSection::Inside(CallbackKind kind) { return t_callbacks[static_cast<size_t>(kind)] > 0; }
+bool CallbackSection::Inside(CallbackKind kind) {
+  return t_callbacks[static_cast<size_t>(kind)] > 0;
+}
 
 GlobalLock::GlobalLock(bool exclusive) {
   std::shared_mutex* mu = GlobalMutex();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// State of the CUPTI stand-in that its files share, the link to libcuda (found with dlopen, as NVIDIA's
-// library does) and the bookkeeping around every exported function.
+// State of the CUPTI stand-in that its files share, the link to libcuda (found with dlopen, as
+// NVIDIA's library does) and the bookkeeping around every exported function.
 #ifndef GPUPROBE_TESTS_SIM_LIB_CUPTI_STATE_H_
 #define GPUPROBE_TESTS_SIM_LIB_CUPTI_STATE_H_
 
@@ -21,7 +21,8 @@ namespace gpuprobe::sim {
 
 // libcuda's functions for its siblings.
 struct DriverLink {
-  static const DriverLink* Get();  // nullptr: there is no driver. Attaches our hooks the first time.
+  static const DriverLink*
+  Get();  // nullptr: there is no driver. Attaches our hooks the first time.
 
   decltype(&gpusim_internal_attach) attach;
   decltype(&gpusim_internal_callback) callback;
@@ -51,7 +52,7 @@ struct CuptiState {
   std::atomic<CUpti_BuffersCallbackCompleteFunc> complete{nullptr};
 
   std::atomic<CUpti_TimestampCallbackFunc> timestamp{nullptr};
-  std::atomic<int64_t> timestamp_first_sim{0};      // pair taken at registration
+  std::atomic<int64_t> timestamp_first_sim{0};  // pair taken at registration
   std::atomic<uint64_t> timestamp_first_client{0};
 
   std::atomic<CUpti_CallbackFunc> subscriber_callback{nullptr};
@@ -71,9 +72,10 @@ struct CuptiState {
   CuptiState();
 };
 
-// Around a client's callback: notes it for the rule checks and takes the global lock where asked for
-// (GPUSIM_CUPTI_LOCK=global: one read-write lock held around every callback and taken exclusively by
-// FlushAll, GetTimestamp and GetNumDroppedRecords, the shape of the driver's lock in known deadlocks).
+// Around a client's callback: notes it for the rule checks and takes the global lock where asked
+// for (GPUSIM_CUPTI_LOCK=global: one read-write lock held around every callback and taken
+// exclusively by FlushAll, GetTimestamp and GetNumDroppedRecords, the shape of the driver's lock in
+// known deadlocks).
 enum class CallbackKind : uint8_t { kBuffer, kApi, kResource };
 class CallbackSection {
  public:
@@ -108,7 +110,9 @@ class CuptiCall {
   CuptiCall& operator=(const CuptiCall&) = delete;
 
   bool over() const { return over_; }
-  bool null_handle() const { return null_handle_; }  // fault "null": success, but with a null handle
+  bool null_handle() const {
+    return null_handle_;
+  }  // fault "null": success, but with a null handle
   CUptiResult result() const { return result_; }
   CUptiResult Done(CUptiResult result) { return result_ = result; }
 
@@ -121,14 +125,15 @@ class CuptiCall {
 
 void Violation(const char* text);
 void Count(Tally tally, uint32_t kind, uint64_t n);
-extern const Hooks kHooks;                          // cupti_hooks.cc
-const char* CallbackName(CUpti_CallbackDomain domain, uint32_t cbid);  // nullptr: unknown; cupti_names.cc
+extern const Hooks kHooks;  // cupti_hooks.cc
+const char* CallbackName(CUpti_CallbackDomain domain,
+                         uint32_t cbid);  // nullptr: unknown; cupti_names.cc
 
 }  // namespace gpuprobe::sim
 
 // First line of an exported function: declares `call` and returns when a fault has decided it.
-#define CUPTI_ENTRY(argument)                                                     \
-  ::gpuprobe::sim::CuptiCall call(__func__, static_cast<int64_t>(argument));      \
+#define CUPTI_ENTRY(argument)                                                \
+  ::gpuprobe::sim::CuptiCall call(__func__, static_cast<int64_t>(argument)); \
   if (call.over()) return call.result()
 
 #endif  // GPUPROBE_TESTS_SIM_LIB_CUPTI_STATE_H_

@@ -4,6 +4,7 @@
 
 namespace gpuprobe::sim {
 
-const uint32_t kDefaultCuptiVersion = GPUSIM_DEFAULT_CUPTI_VERSION;  // set by the build, one a variant
+const uint32_t kDefaultCuptiVersion =
+    GPUSIM_DEFAULT_CUPTI_VERSION;  // set by the build, one a variant
 
 }  // namespace gpuprobe::sim

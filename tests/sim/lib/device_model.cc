@@ -9,8 +9,8 @@
 namespace gpuprobe::sim {
 namespace {
 
-// Busy intervals of an engine kept for hole searching. Work is submitted with ready times that grow, so
-// old holes are never asked for again.
+// Busy intervals of an engine kept for hole searching. Work is submitted with ready times that
+// grow, so old holes are never asked for again.
 constexpr size_t kMaxIntervals = 512;
 
 int64_t RoundUp(int64_t value, int64_t grain) {
@@ -35,8 +35,8 @@ DeviceModel::DeviceModel(int device_count) {
     auto device = std::make_unique<Device>();
     device->index = i;
     device->name = "Simulated GPU " + std::to_string(i);
-    device->uuid = {0x67, 0x70, 0x75, 0x73, 0x69, 0x6d, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-                    static_cast<uint8_t>(i)};
+    device->uuid = {0x67, 0x70, 0x75, 0x73, 0x69, 0x6d, 0, 0,
+                    0,    0,    0,    0,    0,    0,    0, static_cast<uint8_t>(i)};
     device->next_grid_id = 1;
     devices_.push_back(std::move(device));
   }
@@ -44,13 +44,13 @@ DeviceModel::DeviceModel(int device_count) {
 
 Context* DeviceModel::CreateContext(Device* device, bool primary) {
   std::lock_guard<std::mutex> lock(mu_);
-  auto* context = new Context{};  // process lifetime, see the header
+  contexts_.push_back(std::make_unique<Context>());
+  Context* context = contexts_.back().get();
   context->magic = kContextMagic;
   context->id = next_context_++;
   context->device = device;
   context->is_primary = primary;
   context->null_stream = MakeStream(context, next_stream_++, true, true, 0);
-  contexts_.push_back(context);
   if (primary) device->primary = context;
   return context;
 }
@@ -65,15 +65,17 @@ void DeviceModel::DestroyContext(Context* context) {
 std::vector<Context*> DeviceModel::Contexts() {
   std::lock_guard<std::mutex> lock(mu_);
   std::vector<Context*> alive;
-  for (Context* c : contexts_) {
-    if (!c->destroyed) alive.push_back(c);
+  for (const auto& c : contexts_) {
+    if (!c->destroyed) alive.push_back(c.get());
   }
   return alive;
 }
 
 Stream* DeviceModel::CreateStream(Context* context, bool blocking, int priority) {
   std::lock_guard<std::mutex> lock(mu_);
-  auto* stream = new Stream(MakeStream(context, next_stream_++, false, blocking, priority));
+  streams_.push_back(
+      std::make_unique<Stream>(MakeStream(context, next_stream_++, false, blocking, priority)));
+  Stream* stream = streams_.back().get();
   context->streams.push_back(stream);
   return stream;
 }
@@ -93,7 +95,8 @@ std::vector<Stream*> DeviceModel::Streams(Context* context) {
 
 Event* DeviceModel::CreateEvent(bool timing) {
   std::lock_guard<std::mutex> lock(mu_);
-  auto* event = new Event{};
+  events_.push_back(std::make_unique<Event>());
+  Event* event = events_.back().get();
   event->magic = kEventMagic;
   event->id = next_event_++;
   event->timing = timing;
@@ -101,7 +104,8 @@ Event* DeviceModel::CreateEvent(bool timing) {
 }
 
 int64_t DeviceModel::ReadyLocked(const Stream* stream, int64_t submitted_ns) const {
-  int64_t ready = std::max(submitted_ns + Settings::Get()[Setting::kLaunchLatencyNs], stream->tail_ns);
+  int64_t ready =
+      std::max(submitted_ns + Settings::Get()[Setting::kLaunchLatencyNs], stream->tail_ns);
   const Context* context = stream->context;
   if (stream->is_null) {
     for (const Stream* other : context->streams) {
@@ -140,7 +144,8 @@ Interval DeviceModel::Submit(Stream* stream, Engine engine, bool is_kernel, int6
   const int64_t duration = RoundUp(std::max<int64_t>(duration_ns, 0), grain);
   int64_t start = RoundUp(ready, grain);
   if (engine != Engine::kCompute) {
-    start = FirstHole(stream->context->device->engines[static_cast<size_t>(engine)], start, duration);
+    start =
+        FirstHole(stream->context->device->engines[static_cast<size_t>(engine)], start, duration);
   }
   stream->tail_ns = std::max(stream->tail_ns, start + duration);
   stream->tail_is_kernel = is_kernel;

@@ -21,8 +21,8 @@ namespace {
 
 constexpr int kDriverVersion = 13000;  // CUDA 13.0
 
-// The driver's door for tools: at the first cuInit of the process, before it returns. A library that
-// cannot be opened, or lacks the function, is passed over without a word, as the driver does.
+// The driver's door for tools: at the first cuInit of the process, before it returns. A library
+// that cannot be opened, or lacks the function, is passed over without a word, as the driver does.
 void OpenInjectionDoor() {
   const char* path = getenv("CUDA_INJECTION64_PATH");
   if (path == nullptr || *path == '\0') return;
@@ -36,8 +36,9 @@ void OpenInjectionDoor() {
 }
 
 CUresult InitialiseOnce() {
-  static std::recursive_mutex* mu = new std::recursive_mutex;  // recursive: a tool that calls cuInit
-  static bool begun = false;                                   // from its door has broken a rule, not hung us
+  static std::recursive_mutex* mu =
+      new std::recursive_mutex;  // recursive: a tool that calls cuInit
+  static bool begun = false;     // from its door has broken a rule, not hung us
   std::lock_guard<std::recursive_mutex> lock(*mu);
   if (begun) return CUDA_SUCCESS;
   if (Settings::Get()[Setting::kDeviceCount] <= 0) return CUDA_ERROR_NO_DEVICE;
@@ -133,11 +134,21 @@ GPUSIM_EXPORT CUresult cuDeviceGetAttribute(int* pi, CUdevice_attribute attrib, 
   DRIVER_CALL(cuDeviceGetAttribute, pi, attrib, dev);
   if (FindDevice(dev) == nullptr) return scope.Done(CUDA_ERROR_INVALID_DEVICE);
   switch (attrib) {
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *pi = 132; break;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *pi = 9; break;
-    case CU_DEVICE_ATTRIBUTE_WARP_SIZE: *pi = 32; break;
-    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *pi = 1024; break;
-    default: *pi = 0; break;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+      *pi = 132;
+      break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+      *pi = 9;
+      break;
+    case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
+      *pi = 32;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+      *pi = 1024;
+      break;
+    default:
+      *pi = 0;
+      break;
   }
   return CUDA_SUCCESS;
 }
@@ -182,7 +193,8 @@ GPUSIM_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
   DRIVER_CALL(cuDevicePrimaryCtxRetain, pctx, dev);
   Device* device = FindDevice(dev);
   if (device == nullptr) return scope.Done(CUDA_ERROR_INVALID_DEVICE);
-  static std::mutex* mu = new std::mutex;  // two threads may come at once: one primary context a device
+  static std::mutex* mu =
+      new std::mutex;  // two threads may come at once: one primary context a device
   std::lock_guard<std::mutex> lock(*mu);
   Context* context = device->primary != nullptr ? device->primary : Create(device, true);
   ++context->primary_refs;
@@ -193,7 +205,8 @@ GPUSIM_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
 GPUSIM_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
   DRIVER_CALL(cuDevicePrimaryCtxRelease_v2, dev);
   Device* device = FindDevice(dev);
-  if (device == nullptr || device->primary == nullptr) return scope.Done(CUDA_ERROR_INVALID_CONTEXT);
+  if (device == nullptr || device->primary == nullptr)
+    return scope.Done(CUDA_ERROR_INVALID_CONTEXT);
   if (--device->primary->primary_refs == 0) Destroy(device->primary);
   return CUDA_SUCCESS;
 }
@@ -229,7 +242,8 @@ GPUSIM_EXPORT CUresult cuCtxGetDevice(CUdevice* device) {
 }
 
 GPUSIM_EXPORT CUresult cuCtxSynchronize() {
-  ApiScope scope(Domain::kDriver, CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize, "cuCtxSynchronize", nullptr);
+  ApiScope scope(Domain::kDriver, CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize, "cuCtxSynchronize",
+                 nullptr);
   if (scope.refused()) return scope.Done(static_cast<CUresult>(scope.refusal()));
   Context* context = EngineState::current();
   if (context == nullptr) return scope.Done(CUDA_ERROR_INVALID_CONTEXT);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Driver API: modules, functions, kernel launches, graphs. A module's image is ignored: every name that
-// is asked for exists, and its duration is what the script says.
+// Driver API: modules, functions, kernel launches, graphs. A module's image is ignored: every name
+// that is asked for exists, and its duration is what the script says.
 #include <cupti.h>
 #include <dlfcn.h>
 
@@ -50,7 +50,8 @@ CUresult Launch(const Function* function, const unsigned int grid[3], const unsi
     if (grid[i] == 0 || block[i] == 0) return CUDA_ERROR_INVALID_VALUE;
   }
   const int64_t duration = EngineState::TakeDuration(Settings::Get().KernelNs(function->name));
-  return engine.Submit(stream, Engine::kCompute, KernelOp(function, grid, block, shared_bytes), duration);
+  return engine.Submit(stream, Engine::kCompute, KernelOp(function, grid, block, shared_bytes),
+                       duration);
 }
 
 const Function* AsFunction(CUfunction f) { return reinterpret_cast<const Function*>(f); }
@@ -98,25 +99,27 @@ GPUSIM_EXPORT CUresult cuFuncGetName(const char** name, CUfunction hfunc) {
 GPUSIM_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
                                       unsigned int gridDimZ, unsigned int blockDimX,
                                       unsigned int blockDimY, unsigned int blockDimZ,
-                                      unsigned int sharedMemBytes, CUstream hStream, void** kernelParams,
-                                      void** extra) {
-  const cuLaunchKernel_params api_params{f,         gridDimX,  gridDimY,       gridDimZ, blockDimX, blockDimY,
-                                         blockDimZ, sharedMemBytes, hStream, kernelParams, extra};
+                                      unsigned int sharedMemBytes, CUstream hStream,
+                                      void** kernelParams, void** extra) {
+  const cuLaunchKernel_params api_params{f,         gridDimX,     gridDimY,  gridDimZ,
+                                         blockDimX, blockDimY,    blockDimZ, sharedMemBytes,
+                                         hStream,   kernelParams, extra};
   const Function* function = AsFunction(f);
-  ApiScope scope(Domain::kDriver, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, "cuLaunchKernel", &api_params, false,
-                 function != nullptr ? function->name : nullptr);
+  ApiScope scope(Domain::kDriver, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, "cuLaunchKernel",
+                 &api_params, false, function != nullptr ? function->name : nullptr);
   if (scope.refused()) return scope.Done(static_cast<CUresult>(scope.refusal()));
   if (function == nullptr) return scope.Done(CUDA_ERROR_INVALID_HANDLE);
-  const unsigned int grid[3] = {gridDimX, gridDimY, gridDimZ}, block[3] = {blockDimX, blockDimY, blockDimZ};
+  const unsigned int grid[3] = {gridDimX, gridDimY, gridDimZ},
+                     block[3] = {blockDimX, blockDimY, blockDimZ};
   return scope.Done(Launch(function, grid, block, sharedMemBytes, hStream));
 }
 
-GPUSIM_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** kernelParams,
-                                        void** extra) {
+GPUSIM_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f,
+                                        void** kernelParams, void** extra) {
   const cuLaunchKernelEx_params api_params{config, f, kernelParams, extra};
   const Function* function = AsFunction(f);
-  ApiScope scope(Domain::kDriver, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx, "cuLaunchKernelEx", &api_params,
-                 false, function != nullptr ? function->name : nullptr);
+  ApiScope scope(Domain::kDriver, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx, "cuLaunchKernelEx",
+                 &api_params, false, function != nullptr ? function->name : nullptr);
   if (scope.refused()) return scope.Done(static_cast<CUresult>(scope.refusal()));
   if (function == nullptr || config == nullptr) return scope.Done(CUDA_ERROR_INVALID_VALUE);
   const unsigned int grid[3] = {config->gridDimX, config->gridDimY, config->gridDimZ};
@@ -133,18 +136,24 @@ GPUSIM_EXPORT CUresult cuGraphCreate(CUgraph* phGraph, unsigned int flags) {
 }
 
 GPUSIM_EXPORT CUresult cuGraphAddKernelNode_v2(CUgraphNode* phGraphNode, CUgraph hGraph,
-                                               const CUgraphNode* dependencies, size_t numDependencies,
+                                               const CUgraphNode* dependencies,
+                                               size_t numDependencies,
                                                const CUDA_KERNEL_NODE_PARAMS* nodeParams) {
-  DRIVER_CALL(cuGraphAddKernelNode_v2, phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+  DRIVER_CALL(cuGraphAddKernelNode_v2, phGraphNode, hGraph, dependencies, numDependencies,
+              nodeParams);
   auto* graph = reinterpret_cast<Graph*>(hGraph);
   if (graph == nullptr || nodeParams == nullptr || nodeParams->func == nullptr) {
     return scope.Done(CUDA_ERROR_INVALID_VALUE);
   }
   const unsigned int grid[3] = {nodeParams->gridDimX, nodeParams->gridDimY, nodeParams->gridDimZ};
-  const unsigned int block[3] = {nodeParams->blockDimX, nodeParams->blockDimY, nodeParams->blockDimZ};
-  auto* node = new GraphNode{graph, static_cast<uint32_t>(graph->nodes.size()),
-                             KernelOp(AsFunction(nodeParams->func), grid, block, nodeParams->sharedMemBytes),
-                             EngineState::TakeDuration(-1), {}};
+  const unsigned int block[3] = {nodeParams->blockDimX, nodeParams->blockDimY,
+                                 nodeParams->blockDimZ};
+  auto* node =
+      new GraphNode{graph,
+                    static_cast<uint32_t>(graph->nodes.size()),
+                    KernelOp(AsFunction(nodeParams->func), grid, block, nodeParams->sharedMemBytes),
+                    EngineState::TakeDuration(-1),
+                    {}};
   for (size_t i = 0; i < numDependencies; ++i) {
     const auto* before = reinterpret_cast<const GraphNode*>(dependencies[i]);
     if (before->graph != graph) return scope.Done(CUDA_ERROR_INVALID_VALUE);
@@ -188,9 +197,11 @@ GPUSIM_EXPORT CUresult cuGraphDestroy(CUgraph hGraph) {
 
 // ---- look-up ----
 
-GPUSIM_EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** pfn, int cudaVersion, cuuint64_t flags,
+GPUSIM_EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** pfn, int cudaVersion,
+                                           cuuint64_t flags,
                                            CUdriverProcAddressQueryResult* symbolStatus) {
-  // The newest variant of the name, as the driver gives for the newest version; not an API call to trace.
+  // The newest variant of the name, as the driver gives for the newest version; not an API call to
+  // trace.
   static void* self = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   *pfn = nullptr;
   for (const char* suffix : {"_v4", "_v2", ""}) {
@@ -198,7 +209,8 @@ GPUSIM_EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** pfn, int c
     if (*pfn == nullptr) *pfn = dlsym(self, name.c_str());
   }
   if (symbolStatus != nullptr) {
-    *symbolStatus = *pfn != nullptr ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    *symbolStatus =
+        *pfn != nullptr ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   }
   return *pfn != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }

@@ -36,7 +36,7 @@ void WaitForContext(const char* type) {
 }
 
 struct Direction {
-  uint8_t kind;   // CUpti_ActivityMemcpyKind
+  uint8_t kind;  // CUpti_ActivityMemcpyKind
   Engine engine;
   Setting rate;
 };
@@ -47,7 +47,8 @@ Direction DirectionOf(Memory to, Memory from) {
     return {CUPTI_ACTIVITY_MEMCPY_KIND_DTOD, Engine::kCompute, Setting::kDtoDBytesPerUs};
   }
   if (to_device) return {CUPTI_ACTIVITY_MEMCPY_KIND_HTOD, Engine::kHtoD, Setting::kHtoDBytesPerUs};
-  if (from_device) return {CUPTI_ACTIVITY_MEMCPY_KIND_DTOH, Engine::kDtoH, Setting::kDtoHBytesPerUs};
+  if (from_device)
+    return {CUPTI_ACTIVITY_MEMCPY_KIND_DTOH, Engine::kDtoH, Setting::kDtoHBytesPerUs};
   return {CUPTI_ACTIVITY_MEMCPY_KIND_HTOH, Engine::kCompute, Setting::kHtoDBytesPerUs};
 }
 
@@ -57,8 +58,10 @@ CUresult Copy(uintptr_t to, uintptr_t from, size_t bytes, Memory to_kind, Memory
   Stream* stream = engine.ResolveStream(handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   const Direction direction = DirectionOf(to_kind, from_kind);
-  const bool stages = direction.kind == CUPTI_ACTIVITY_MEMCPY_KIND_HTOD && from_kind == Memory::kPageable;
-  const bool waits = direction.kind == CUPTI_ACTIVITY_MEMCPY_KIND_DTOH && to_kind == Memory::kPageable;
+  const bool stages =
+      direction.kind == CUPTI_ACTIVITY_MEMCPY_KIND_HTOD && from_kind == Memory::kPageable;
+  const bool waits =
+      direction.kind == CUPTI_ACTIVITY_MEMCPY_KIND_DTOH && to_kind == Memory::kPageable;
   const bool captured = stream->capture != nullptr;
   if (stages && !captured) {
     if (!asynchronous) {
@@ -85,7 +88,8 @@ CUresult Copy(uintptr_t to, uintptr_t from, size_t bytes, Memory to_kind, Memory
   return result;
 }
 
-CUresult CopyByAddress(uintptr_t to, uintptr_t from, size_t bytes, CUstream stream, bool asynchronous) {
+CUresult CopyByAddress(uintptr_t to, uintptr_t from, size_t bytes, CUstream stream,
+                       bool asynchronous) {
   EngineState& engine = EngineState::Get();
   return Copy(to, from, bytes, engine.KindOf(to), engine.KindOf(from), stream, asynchronous);
 }
@@ -95,7 +99,8 @@ Memory HostKind(const void* p) {
   return kind == Memory::kDevice ? Memory::kPageable : kind;
 }
 
-CUresult ToDevice(CUdeviceptr to, const void* from, size_t bytes, CUstream stream, bool asynchronous) {
+CUresult ToDevice(CUdeviceptr to, const void* from, size_t bytes, CUstream stream,
+                  bool asynchronous) {
   return Copy(to, reinterpret_cast<uintptr_t>(from), bytes, Memory::kDevice, HostKind(from), stream,
               asynchronous);
 }
@@ -204,18 +209,20 @@ GPUSIM_EXPORT CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCou
   return scope.Done(CopyByAddress(dst, src, ByteCount, nullptr, false));
 }
 
-GPUSIM_EXPORT CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream) {
+GPUSIM_EXPORT CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
+                                     CUstream hStream) {
   DRIVER_CALL(cuMemcpyAsync, dst, src, ByteCount, hStream);
   return scope.Done(CopyByAddress(dst, src, ByteCount, hStream, true));
 }
 
-GPUSIM_EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount) {
+GPUSIM_EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void* srcHost,
+                                       size_t ByteCount) {
   DRIVER_CALL(cuMemcpyHtoD_v2, dstDevice, srcHost, ByteCount);
   return scope.Done(ToDevice(dstDevice, srcHost, ByteCount, nullptr, false));
 }
 
-GPUSIM_EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount,
-                                            CUstream hStream) {
+GPUSIM_EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void* srcHost,
+                                            size_t ByteCount, CUstream hStream) {
   DRIVER_CALL(cuMemcpyHtoDAsync_v2, dstDevice, srcHost, ByteCount, hStream);
   return scope.Done(ToDevice(dstDevice, srcHost, ByteCount, hStream, true));
 }
@@ -231,24 +238,29 @@ GPUSIM_EXPORT CUresult cuMemcpyDtoHAsync_v2(void* dstHost, CUdeviceptr srcDevice
   return scope.Done(FromDevice(dstHost, srcDevice, ByteCount, hStream, true));
 }
 
-GPUSIM_EXPORT CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount) {
+GPUSIM_EXPORT CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
+                                       size_t ByteCount) {
   DRIVER_CALL(cuMemcpyDtoD_v2, dstDevice, srcDevice, ByteCount);
-  return scope.Done(Copy(dstDevice, srcDevice, ByteCount, Memory::kDevice, Memory::kDevice, nullptr, false));
+  return scope.Done(
+      Copy(dstDevice, srcDevice, ByteCount, Memory::kDevice, Memory::kDevice, nullptr, false));
 }
 
-GPUSIM_EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount,
-                                            CUstream hStream) {
+GPUSIM_EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
+                                            size_t ByteCount, CUstream hStream) {
   DRIVER_CALL(cuMemcpyDtoDAsync_v2, dstDevice, srcDevice, ByteCount, hStream);
-  return scope.Done(Copy(dstDevice, srcDevice, ByteCount, Memory::kDevice, Memory::kDevice, hStream, true));
+  return scope.Done(
+      Copy(dstDevice, srcDevice, ByteCount, Memory::kDevice, Memory::kDevice, hStream, true));
 }
 
-GPUSIM_EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
-                                         CUcontext srcContext, size_t ByteCount, CUstream hStream) {
+GPUSIM_EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext,
+                                         CUdeviceptr srcDevice, CUcontext srcContext,
+                                         size_t ByteCount, CUstream hStream) {
   DRIVER_CALL(cuMemcpyPeerAsync, dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream);
   Stream* stream = EngineState::Get().ResolveStream(hStream);
   const Context* to = EngineState::ResolveContext(dstContext);
   const Context* from = EngineState::ResolveContext(srcContext);
-  if (stream == nullptr || to == nullptr || from == nullptr) return scope.Done(CUDA_ERROR_INVALID_CONTEXT);
+  if (stream == nullptr || to == nullptr || from == nullptr)
+    return scope.Done(CUDA_ERROR_INVALID_CONTEXT);
   GpuOp op;
   op.kind = OpKind::kPeerCopy;
   op.copy_kind = CUPTI_ACTIVITY_MEMCPY_KIND_PTOP;
@@ -273,7 +285,8 @@ GPUSIM_EXPORT CUresult cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, si
   return scope.Done(Set(dstDevice, uc, N, nullptr, false));
 }
 
-GPUSIM_EXPORT CUresult cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream) {
+GPUSIM_EXPORT CUresult cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N,
+                                       CUstream hStream) {
   DRIVER_CALL(cuMemsetD8Async, dstDevice, uc, N, hStream);
   return scope.Done(Set(dstDevice, uc, N, hStream, true));
 }
@@ -283,7 +296,8 @@ GPUSIM_EXPORT CUresult cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, si
   return scope.Done(Set(dstDevice, ui, N, nullptr, false));
 }
 
-GPUSIM_EXPORT CUresult cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream) {
+GPUSIM_EXPORT CUresult cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N,
+                                        CUstream hStream) {
   DRIVER_CALL(cuMemsetD32Async, dstDevice, ui, N, hStream);
   return scope.Done(Set(dstDevice, ui, N, hStream, true));
 }

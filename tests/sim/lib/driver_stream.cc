@@ -46,7 +46,8 @@ GPUSIM_EXPORT CUresult cuStreamCreate(CUstream* phStream, unsigned int Flags) {
   return scope.Done(Create(phStream, Flags, 0, scope.call().correlation));
 }
 
-GPUSIM_EXPORT CUresult cuStreamCreateWithPriority(CUstream* phStream, unsigned int flags, int priority) {
+GPUSIM_EXPORT CUresult cuStreamCreateWithPriority(CUstream* phStream, unsigned int flags,
+                                                  int priority) {
   DRIVER_CALL(cuStreamCreateWithPriority, phStream, flags, priority);
   return scope.Done(Create(phStream, flags, priority, scope.call().correlation));
 }
@@ -69,7 +70,8 @@ GPUSIM_EXPORT CUresult cuStreamSynchronize(CUstream hStream) {
   if (stream->capture != nullptr) return scope.Done(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   engine.WaitHostFunctions(stream, UINT64_MAX);
   engine.Wait(Model().StreamEnd(stream), "stream",
-              CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_SYNCHRONIZE, stream->context, stream, nullptr);
+              CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_SYNCHRONIZE, stream->context, stream,
+              nullptr);
   return CUDA_SUCCESS;
 }
 
@@ -90,8 +92,14 @@ GPUSIM_EXPORT CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsig
   Model().WaitEvent(stream, event);
   const uint64_t sync_id = Model().Snapshot(event).sync_id;
   const int64_t now = Clock::Get().Now();
-  const SyncOp sync{CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT, stream->context->id, stream->id,
-                    event->id, sync_id, scope.call().correlation, now, now};
+  const SyncOp sync{CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT,
+                    stream->context->id,
+                    stream->id,
+                    event->id,
+                    sync_id,
+                    scope.call().correlation,
+                    now,
+                    now};
   ForEachClient([&sync](const Hooks& hooks) { hooks.sync(&sync); });
   return CUDA_SUCCESS;
 }
@@ -117,8 +125,12 @@ GPUSIM_EXPORT CUresult cuEventRecord(CUevent hEvent, CUstream hStream) {
   Event* event = EngineState::ResolveEvent(hEvent);
   if (stream == nullptr || event == nullptr) return scope.Done(CUDA_ERROR_INVALID_HANDLE);
   Model().RecordEvent(event, stream, Clock::Get().Now());
-  const EventOp op{static_cast<uint32_t>(stream->context->device->index), stream->context->id, stream->id,
-                   event->id, scope.call().correlation, Model().Snapshot(event).sync_id};
+  const EventOp op{static_cast<uint32_t>(stream->context->device->index),
+                   stream->context->id,
+                   stream->id,
+                   event->id,
+                   scope.call().correlation,
+                   Model().Snapshot(event).sync_id};
   ForEachClient([&op](const Hooks& hooks) { hooks.event_record(&op); });
   return CUDA_SUCCESS;
 }
@@ -133,7 +145,8 @@ GPUSIM_EXPORT CUresult cuEventSynchronize(CUevent hEvent) {
   if (event.recorded) EngineState::Get().WaitHostFunctions(event.stream, event.host_functions);
   // streamId of such a record is "not applicable": seen so in recordings of CUPTI 13.0.
   EngineState::Get().Wait(event.recorded ? event.time_ns : 0, "event",
-                          CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_EVENT_SYNCHRONIZE, context, nullptr, &event);
+                          CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_EVENT_SYNCHRONIZE, context, nullptr,
+                          &event);
   return CUDA_SUCCESS;
 }
 
@@ -152,7 +165,8 @@ GPUSIM_EXPORT CUresult cuEventElapsedTime_v2(float* pMilliseconds, CUevent hStar
   DRIVER_CALL(cuEventElapsedTime_v2, pMilliseconds, hStart, hEnd);
   const Event* start_handle = EngineState::ResolveEvent(hStart);
   const Event* end_handle = EngineState::ResolveEvent(hEnd);
-  if (start_handle == nullptr || end_handle == nullptr) return scope.Done(CUDA_ERROR_INVALID_HANDLE);
+  if (start_handle == nullptr || end_handle == nullptr)
+    return scope.Done(CUDA_ERROR_INVALID_HANDLE);
   const Event start = Model().Snapshot(start_handle), end = Model().Snapshot(end_handle);
   if (!start.timing || !end.timing || !start.recorded || !end.recorded) {
     return scope.Done(CUDA_ERROR_INVALID_HANDLE);
@@ -174,15 +188,16 @@ GPUSIM_EXPORT CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStat
   DRIVER_CALL(cuStreamIsCapturing, hStream, captureStatus);
   const Stream* stream = EngineState::Get().ResolveStream(hStream);
   if (stream == nullptr) return scope.Done(CUDA_ERROR_INVALID_HANDLE);
-  *captureStatus = stream->capture != nullptr ? CU_STREAM_CAPTURE_STATUS_ACTIVE
-                                              : CU_STREAM_CAPTURE_STATUS_NONE;
+  *captureStatus =
+      stream->capture != nullptr ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
   return CUDA_SUCCESS;
 }
 
 GPUSIM_EXPORT CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode) {
   DRIVER_CALL(cuStreamBeginCapture_v2, hStream, mode);
   Stream* stream = EngineState::Get().ResolveStream(hStream);
-  if (stream == nullptr || stream->is_null) return scope.Done(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  if (stream == nullptr || stream->is_null)
+    return scope.Done(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   if (stream->capture != nullptr) return scope.Done(CUDA_ERROR_ILLEGAL_STATE);
   stream->capture = new Graph{EngineState::Get().NextGraphId(), {}};
   return CUDA_SUCCESS;

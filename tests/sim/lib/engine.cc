@@ -30,7 +30,8 @@ void NapMs() {
 }  // namespace
 
 EngineState& EngineState::Get() {
-  static EngineState* state = new EngineState;  // never destroyed: calls come from static destructors too
+  static EngineState* state =
+      new EngineState;  // never destroyed: calls come from static destructors too
   return *state;
 }
 
@@ -38,7 +39,7 @@ void EngineState::Initialise() {
   std::lock_guard<std::mutex> lock(mu_);
   if (initialised_.load(std::memory_order_relaxed)) return;  // under the mutex
   model_ = new DeviceModel(static_cast<int>(Settings::Get()[Setting::kDeviceCount]));
-  initialised_.store(true, std::memory_order_release);       // with initialised(): publishes model_
+  initialised_.store(true, std::memory_order_release);  // with initialised(): publishes model_
 }
 
 // ---- handles ----
@@ -48,7 +49,8 @@ void EngineState::set_current(Context* context) { t_current = context; }
 
 Context* EngineState::ResolveContext(CUcontext handle) {
   auto* context = reinterpret_cast<Context*>(handle);
-  if (context == nullptr || context->magic != DeviceModel::kContextMagic || context->destroyed) return nullptr;
+  if (context == nullptr || context->magic != DeviceModel::kContextMagic || context->destroyed)
+    return nullptr;
   return context;
 }
 
@@ -62,7 +64,8 @@ Stream* EngineState::ResolveStream(CUstream handle) {
 
 Event* EngineState::ResolveEvent(CUevent handle) {
   auto* event = reinterpret_cast<Event*>(handle);
-  if (event == nullptr || event->magic != DeviceModel::kEventMagic || event->destroyed) return nullptr;
+  if (event == nullptr || event->magic != DeviceModel::kEventMagic || event->destroyed)
+    return nullptr;
   return event;
 }
 
@@ -118,8 +121,8 @@ void Identify(GpuOp* op, const Stream* stream) {
 
 CUresult EngineState::Submit(Stream* stream, Engine engine, GpuOp op, int64_t duration_ns) {
   if (stream->capture != nullptr) {
-    auto* node = new GraphNode{stream->capture, static_cast<uint32_t>(stream->capture->nodes.size()), op,
-                               duration_ns, {}};
+    auto* node = new GraphNode{
+        stream->capture, static_cast<uint32_t>(stream->capture->nodes.size()), op, duration_ns, {}};
     if (node->index > 0) node->dependencies.push_back(node->index - 1);  // captured in stream order
     stream->capture->nodes.push_back(node);
     return CUDA_SUCCESS;
@@ -149,8 +152,8 @@ CUresult EngineState::LaunchGraph(const Graph& graph, Stream* stream) {
     for (const uint32_t before : node->dependencies) {
       op.start_ns = std::max(op.start_ns, ops[before].end_ns + gap);
     }
-    op.end_ns = op.start_ns + (node->duration_ns >= 0 ? node->duration_ns
-                                                      : Settings::Get().KernelNs(op.name));
+    op.end_ns = op.start_ns +
+                (node->duration_ns >= 0 ? node->duration_ns : Settings::Get().KernelNs(op.name));
     op.graph_id = graph.id;
     op.graph_node_id = (uint64_t{graph.id} << 32) | (node->index + 1);
     if (op.kind == OpKind::kKernel) op.grid_id = model_->NextGridId(stream->context->device);
@@ -190,17 +193,18 @@ CUresult EngineState::LaunchHostFunction(Stream* stream, void (*fn)(void*), void
   return CUDA_SUCCESS;
 }
 
-// The driver's callback thread: runs each function when its stream has come to it (on the virtual clock:
-// as soon as it was submitted, since nobody moves that clock while all wait).
+// The driver's callback thread: runs each function when its stream has come to it (on the virtual
+// clock: as soon as it was submitted, since nobody moves that clock while all wait).
 void EngineState::RunHostFunctions() {
   t_in_host_function = true;
   while (true) {
     HostFunctionCall next{};
     {
       std::lock_guard<std::mutex> lock(host_mu_);
-      const auto first = std::min_element(
-          host_functions_.begin(), host_functions_.end(),
-          [](const HostFunctionCall& a, const HostFunctionCall& b) { return a.when_ns < b.when_ns; });
+      const auto first = std::min_element(host_functions_.begin(), host_functions_.end(),
+                                          [](const HostFunctionCall& a, const HostFunctionCall& b) {
+                                            return a.when_ns < b.when_ns;
+                                          });
       const bool due = first != host_functions_.end() &&
                        (Clock::Get().is_virtual() || first->when_ns <= Clock::Get().Now());
       if (due) {
@@ -232,8 +236,9 @@ void EngineState::Wait(int64_t until_ns, const char* type, uint32_t sync_type, C
   const uint32_t event_id = event != nullptr ? event->id : kNoId;
   Truth::Get().Wait({type, context->id, stream_id, event_id, correlation, ThreadId(), start, end});
   if (sync_type == 0) return;
-  const SyncOp sync{sync_type, context->id, stream_id, event_id, event != nullptr ? event->sync_id : 0,
-                    correlation, start, end};
+  const SyncOp sync{
+      sync_type,   context->id, stream_id, event_id, event != nullptr ? event->sync_id : 0,
+      correlation, start,       end};
   ForEachClient([&sync](const Hooks& hooks) { hooks.sync(&sync); });
 }
 
@@ -255,7 +260,8 @@ CUresult EngineState::Allocate(Memory kind, size_t bytes, uintptr_t* address) {
     if (allocated_bytes() + bytes > limit) return CUDA_ERROR_OUT_OF_MEMORY;
   }
   // Really mapped, so that small copies can move data; untouched pages cost nothing.
-  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   if (kind == Memory::kDevice) allocated_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   *address = reinterpret_cast<uintptr_t>(p);
@@ -271,7 +277,8 @@ CUresult EngineState::Free(uintptr_t address, Memory kind) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   munmap(reinterpret_cast<void*>(address), it->second.bytes);
-  if (kind == Memory::kDevice) allocated_bytes_.fetch_sub(it->second.bytes, std::memory_order_relaxed);
+  if (kind == Memory::kDevice)
+    allocated_bytes_.fetch_sub(it->second.bytes, std::memory_order_relaxed);
   blocks_.erase(it);
   return CUDA_SUCCESS;
 }
@@ -301,8 +308,8 @@ EngineState::Memory EngineState::KindOf(uintptr_t address) {
   return address - it->first < it->second.bytes ? it->second.kind : Memory::kPageable;
 }
 
-// Data moves when the copy is submitted, not when it runs: hosts see right results, nothing more. Large
-// copies move nothing, so that a script may "copy" gigabytes.
+// Data moves when the copy is submitted, not when it runs: hosts see right results, nothing more.
+// Large copies move nothing, so that a script may "copy" gigabytes.
 void EngineState::MoveData(uintptr_t to, uintptr_t from, size_t bytes) {
   if (to == 0 || from == 0) return;
   if (bytes > static_cast<uint64_t>(Settings::Get()[Setting::kCopyDataLimitBytes])) return;
@@ -311,7 +318,8 @@ void EngineState::MoveData(uintptr_t to, uintptr_t from, size_t bytes) {
 
 void EngineState::FillData(uintptr_t to, const void* pattern, size_t pattern_bytes, size_t count) {
   if (to == 0) return;
-  if (count * pattern_bytes > static_cast<uint64_t>(Settings::Get()[Setting::kCopyDataLimitBytes])) return;
+  if (count * pattern_bytes > static_cast<uint64_t>(Settings::Get()[Setting::kCopyDataLimitBytes]))
+    return;
   for (size_t i = 0; i < count; ++i) {
     memcpy(reinterpret_cast<char*>(to) + i * pattern_bytes, pattern, pattern_bytes);
   }

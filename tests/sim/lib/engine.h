@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// What the driver stand-in's API functions share: the process-wide state, submission with publication to
-// CUPTI and the truth, waiting, memory. Functions with a CUresult follow the driver's conventions.
+// What the driver stand-in's API functions share: the process-wide state, submission with
+// publication to CUPTI and the truth, waiting, memory. Functions with a CUresult follow the
+// driver's conventions.
 #ifndef GPUPROBE_TESTS_SIM_LIB_ENGINE_H_
 #define GPUPROBE_TESTS_SIM_LIB_ENGINE_H_
 
@@ -22,14 +23,14 @@
 namespace gpuprobe::sim {
 
 struct Function {
-  const char* name;             // process lifetime, one pointer for one name
+  const char* name;  // process lifetime, one pointer for one name
 };
 
 struct GraphNode {
   Graph* graph;
   uint32_t index;
-  GpuOp op;                     // template: kind, name, sizes, shape
-  int64_t duration_ns;          // -1: by name at launch
+  GpuOp op;                            // template: kind, name, sizes, shape
+  int64_t duration_ns;                 // -1: by name at launch
   std::vector<uint32_t> dependencies;  // indices of earlier nodes
 };
 
@@ -47,10 +48,12 @@ struct HostFunctionCall {
 
 class EngineState {
  public:
-  static EngineState& Get();    // process lifetime
+  static EngineState& Get();  // process lifetime
 
-  bool initialised() const { return initialised_.load(std::memory_order_acquire); }  // with Initialise
-  void Initialise();            // devices exist afterwards; idempotent
+  bool initialised() const {
+    return initialised_.load(std::memory_order_acquire);
+  }                                         // with Initialise
+  void Initialise();                        // devices exist afterwards; idempotent
   DeviceModel& model() { return *model_; }  // only after Initialise
 
   // ---- handles ----
@@ -58,11 +61,11 @@ class EngineState {
   Stream* ResolveStream(CUstream handle);
   static Event* ResolveEvent(CUevent handle);
   static Context* ResolveContext(CUcontext handle);
-  static Context* current();    // of the calling thread
+  static Context* current();  // of the calling thread
   static void set_current(Context* context);
   const char* InternName(const char* name);
-  // The kernel behind a host function pointer: the name if gpusim_kernel gave the pointer, else one made
-  // of its address.
+  // The kernel behind a host function pointer: the name if gpusim_kernel gave the pointer, else one
+  // made of its address.
   const char* NameOfKernel(const void* func);
 
   // ---- work ----
@@ -81,7 +84,11 @@ class EngineState {
   void WaitContextHostFunctions(Context* context);
 
   // ---- memory ----
-  enum class Memory : uint8_t { kPageable = 1, kPinned = 2, kDevice = 3 };  // CUpti_ActivityMemoryKind
+  enum class Memory : uint8_t {
+    kPageable = 1,
+    kPinned = 2,
+    kDevice = 3
+  };  // CUpti_ActivityMemoryKind
   CUresult Allocate(Memory kind, size_t bytes, uintptr_t* address);
   CUresult Free(uintptr_t address, Memory kind);
   CUresult Register(uintptr_t address, size_t bytes);
@@ -105,10 +112,10 @@ class EngineState {
   std::atomic<bool> initialised_{false};
   DeviceModel* model_ = nullptr;
   std::mutex mu_;
-  std::map<uintptr_t, Block> blocks_;                    // guarded by mu_
+  std::map<uintptr_t, Block> blocks_;                      // guarded by mu_
   std::map<std::string, const char*, std::less<>> names_;  // guarded by mu_
-  std::set<const void*> name_pointers_;                  // guarded by mu_
-  std::vector<HostFunctionCall> host_functions_;         // guarded by host_mu_
+  std::set<const void*> name_pointers_;                    // guarded by mu_
+  std::vector<HostFunctionCall> host_functions_;           // guarded by host_mu_
   std::mutex host_mu_;
   bool host_thread_started_ = false;
   std::atomic<uint64_t> allocated_bytes_{0};
@@ -120,7 +127,7 @@ const ApiCall* CurrentCall();
 // True while the calling thread runs a host function of a stream.
 bool InHostFunction();
 template <class Fn>
-void ForEachClient(Fn fn);      // fn(const Hooks&), for every attached CUPTI stand-in
+void ForEachClient(Fn fn);  // fn(const Hooks&), for every attached CUPTI stand-in
 
 inline constexpr int kMaxClients = 4;
 const Hooks* ClientHooks(int index);  // nullptr: none

@@ -16,15 +16,35 @@ struct Known {
 };
 
 constexpr Known kKnown[] = {
-    {"", "fail"}, {"", "hang"}, {"", "sleep"}, {"", "silent"}, {"", "null"}, {"", "crash"},
-    {"buffers", "late"}, {"buffers", "thread"}, {"buffers", "at_exit"}, {"buffers", "drop"},
-    {"buffers", "oversize"}, {"buffers", "tail"}, {"buffers", "empty"}, {"buffers", "twice"},
-    {"buffers", "foreign"}, {"buffers", "scribble"},
-    {"records", "zero"}, {"records", "sentinel"}, {"records", "skew"}, {"records", "early"},
-    {"records", "unknown"}, {"records", "missing"},
-    {"names", "null"}, {"names", "unmapped"}, {"names", "garbage"}, {"names", "long"},
+    {"", "fail"},
+    {"", "hang"},
+    {"", "sleep"},
+    {"", "silent"},
+    {"", "null"},
+    {"", "crash"},
+    {"buffers", "late"},
+    {"buffers", "thread"},
+    {"buffers", "at_exit"},
+    {"buffers", "drop"},
+    {"buffers", "oversize"},
+    {"buffers", "tail"},
+    {"buffers", "empty"},
+    {"buffers", "twice"},
+    {"buffers", "foreign"},
+    {"buffers", "scribble"},
+    {"records", "zero"},
+    {"records", "sentinel"},
+    {"records", "skew"},
+    {"records", "early"},
+    {"records", "unknown"},
+    {"records", "missing"},
+    {"names", "null"},
+    {"names", "unmapped"},
+    {"names", "garbage"},
+    {"names", "long"},
     {"names", "empty"},
-    {"callbacks", "exit_first"}, {"callbacks", "enter_only"},
+    {"callbacks", "exit_first"},
+    {"callbacks", "enter_only"},
 };
 
 bool IsFunction(std::string_view target) {
@@ -72,7 +92,8 @@ void Faults::Parse(std::string_view item) {
   std::vector<std::string> parts = Split(item, ':');
   if (parts.size() >= 2) {
     for (const Known& known : kKnown) {
-      const bool target_fits = *known.target == '\0' ? IsFunction(parts[0]) : parts[0] == known.target;
+      const bool target_fits =
+          *known.target == '\0' ? IsFunction(parts[0]) : parts[0] == known.target;
       if (!target_fits || parts[1] != known.what) continue;
       auto fault = std::make_unique<Fault>();
       fault->target = parts[0];
@@ -92,8 +113,9 @@ const Fault* Faults::Find(std::string_view target, std::string_view what) const 
   return nullptr;
 }
 
-// Arguments of a function fault: fail:CODE, sleep:MS, hang, silent, null, crash, each followed by [:K][:A]
-// K: only the K-th matching call (0 or absent: every one); A: only calls with this argument.
+// Arguments of a function fault: fail:CODE, sleep:MS, hang, silent, null, crash, each followed by
+// [:K][:A] K: only the K-th matching call (0 or absent: every one); A: only calls with this
+// argument.
 int Faults::OnCall(std::string_view function, int64_t argument) const {
   for (const auto& fault : faults_) {
     if (fault->target != function) continue;

@@ -139,8 +139,8 @@ void Replay::PatchName(uint8_t* record, uint32_t kind) const {
 }
 
 int Replay::DeliverBuffer(const uint8_t* data, size_t bytes) {
-  // A replay is not bound to the pace of a GPU: a client out of buffers gets time to drain, unless the
-  // test is about refusal (GPUSIM_REPLAY_DROP=1), where records are dropped as CUPTI does.
+  // A replay is not bound to the pace of a GPU: a client out of buffers gets time to drain, unless
+  // the test is about refusal (GPUSIM_REPLAY_DROP=1), where records are dropped as CUPTI does.
   const char* drop = getenv("GPUSIM_REPLAY_DROP");
   const bool may_wait = drop == nullptr || strcmp(drop, "1") != 0;
   constexpr int kMaxWaits = 10'000;  // of 1 ms

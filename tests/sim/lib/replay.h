@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Delivery of a recording (GPUSIM_REPLAY, a .cuptibuf file, gzip or not, with its .names file beside it):
-// each recorded buffer goes, record by record and in the recorded order, into buffers that the client
-// hands out, split only at record boundaries when the client's are smaller. Nothing in a record changes
-// except `name` pointers, which point to strings of this process (null where the recording has none).
-// CUPTI's time is then the recording's: it begins at the earliest time in the file when the library is
-// first asked, and runs on with the monotonic clock.
+// Delivery of a recording (GPUSIM_REPLAY, a .cuptibuf file, gzip or not, with its .names file
+// beside it): each recorded buffer goes, record by record and in the recorded order, into buffers
+// that the client hands out, split only at record boundaries when the client's are smaller. Nothing
+// in a record changes except `name` pointers, which point to strings of this process (null where
+// the recording has none). CUPTI's time is then the recording's: it begins at the earliest time in
+// the file when the library is first asked, and runs on with the monotonic clock.
 #ifndef GPUPROBE_TESTS_SIM_LIB_REPLAY_H_
 #define GPUPROBE_TESTS_SIM_LIB_REPLAY_H_
 
@@ -19,7 +19,8 @@ namespace gpuprobe::sim {
 
 class Replay {
  public:
-  static Replay& Get();  // process lifetime; reads the files on first use where GPUSIM_REPLAY is set
+  static Replay&
+  Get();  // process lifetime; reads the files on first use where GPUSIM_REPLAY is set
 
   // The recording's time; false: not replaying.
   bool Now(int64_t* ns) const;

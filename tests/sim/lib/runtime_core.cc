@@ -15,7 +15,7 @@ namespace {
 
 thread_local cudaError_t t_last_error = cudaSuccess;
 thread_local int t_device = 0;
-thread_local CUcontext t_context = nullptr;   // what EnsureContext made current, of t_device
+thread_local CUcontext t_context = nullptr;  // what EnsureContext made current, of t_device
 std::atomic<bool> g_driver_ready{false};
 
 }  // namespace
@@ -25,11 +25,13 @@ cudaError_t Remember(cudaError_t error) {
   return error;
 }
 
-// The two enumerations share their numbers by design (cudaErrorInvalidValue == CUDA_ERROR_INVALID_VALUE ...).
+// The two enumerations share their numbers by design (cudaErrorInvalidValue ==
+// CUDA_ERROR_INVALID_VALUE ...).
 cudaError_t Remember(CUresult result) { return Remember(static_cast<cudaError_t>(result)); }
 
 cudaError_t EnsureDriver() {
-  if (g_driver_ready.load(std::memory_order_relaxed)) return cudaSuccess;  // cuInit is idempotent anyway
+  if (g_driver_ready.load(std::memory_order_relaxed))
+    return cudaSuccess;  // cuInit is idempotent anyway
   const CUresult result = cuInit(0);
   if (result == CUDA_SUCCESS) g_driver_ready.store(true, std::memory_order_relaxed);
   return Remember(result);
@@ -49,8 +51,9 @@ cudaError_t EnsureContext() {
 
 using namespace gpuprobe::sim;  // NOLINT: this file is the API's implementation
 
-#define NEED_CONTEXT() \
-  if (const cudaError_t not_ready = EnsureContext(); not_ready != cudaSuccess) return scope.Done(not_ready)
+#define NEED_CONTEXT()                                                         \
+  if (const cudaError_t not_ready = EnsureContext(); not_ready != cudaSuccess) \
+  return scope.Done(not_ready)
 
 // ---- devices and errors ----
 
@@ -82,7 +85,8 @@ GPUSIM_EXPORT cudaError_t cudaSetDevice(int device) {
 GPUSIM_EXPORT cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attr, int device) {
   RUNTIME_CALL(cudaDeviceGetAttribute, _v5000, value, attr, device);
   if (const cudaError_t error = EnsureDriver(); error != cudaSuccess) return scope.Done(error);
-  return scope.Done(Remember(cuDeviceGetAttribute(value, static_cast<CUdevice_attribute>(attr), device)));
+  return scope.Done(
+      Remember(cuDeviceGetAttribute(value, static_cast<CUdevice_attribute>(attr), device)));
 }
 
 GPUSIM_EXPORT cudaError_t cudaDeviceSynchronize() {
@@ -94,8 +98,8 @@ GPUSIM_EXPORT cudaError_t cudaDeviceSynchronize() {
 }
 
 GPUSIM_EXPORT cudaError_t cudaDeviceReset() {
-  ApiScope scope(Domain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceReset_v3020, "cudaDeviceReset",
-                 nullptr, true);
+  ApiScope scope(Domain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceReset_v3020,
+                 "cudaDeviceReset", nullptr, true);
   if (scope.refused()) return scope.Done(static_cast<cudaError_t>(scope.refusal()));
   if (const cudaError_t error = EnsureDriver(); error != cudaSuccess) return scope.Done(error);
   t_context = nullptr;
@@ -114,8 +118,8 @@ GPUSIM_EXPORT cudaError_t cudaRuntimeGetVersion(int* runtimeVersion) {
 }
 
 GPUSIM_EXPORT cudaError_t cudaGetLastError() {
-  ApiScope scope(Domain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaGetLastError_v3020, "cudaGetLastError",
-                 nullptr, true);
+  ApiScope scope(Domain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaGetLastError_v3020,
+                 "cudaGetLastError", nullptr, true);
   if (scope.refused()) return scope.Done(static_cast<cudaError_t>(scope.refusal()));
   const cudaError_t error = t_last_error;
   t_last_error = cudaSuccess;
@@ -123,8 +127,8 @@ GPUSIM_EXPORT cudaError_t cudaGetLastError() {
 }
 
 GPUSIM_EXPORT cudaError_t cudaPeekAtLastError() {
-  ApiScope scope(Domain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaPeekAtLastError_v3020, "cudaPeekAtLastError",
-                 nullptr, true);
+  ApiScope scope(Domain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaPeekAtLastError_v3020,
+                 "cudaPeekAtLastError", nullptr, true);
   if (scope.refused()) return scope.Done(static_cast<cudaError_t>(scope.refusal()));
   return scope.Done(t_last_error);
 }
@@ -168,13 +172,15 @@ GPUSIM_EXPORT cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return scope.Done(Remember(cuStreamQuery(stream)));
 }
 
-GPUSIM_EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags) {
+GPUSIM_EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
+                                              unsigned int flags) {
   RUNTIME_CALL(cudaStreamWaitEvent, _v3020, stream, event, flags);
   NEED_CONTEXT();
   return scope.Done(Remember(cuStreamWaitEvent(stream, event, flags)));
 }
 
-GPUSIM_EXPORT cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* pCaptureStatus) {
+GPUSIM_EXPORT cudaError_t cudaStreamIsCapturing(cudaStream_t stream,
+                                                cudaStreamCaptureStatus* pCaptureStatus) {
   RUNTIME_CALL(cudaStreamIsCapturing, _v10000, stream, pCaptureStatus);
   NEED_CONTEXT();
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;

@@ -10,8 +10,8 @@
 
 namespace gpuprobe::sim {
 
-// cuInit on the first call of the process (which opens the injection door in the middle of a runtime
-// call, as with the real runtime); no context.
+// cuInit on the first call of the process (which opens the injection door in the middle of a
+// runtime call, as with the real runtime); no context.
 cudaError_t EnsureDriver();
 // Also the primary context of the calling thread's device, made current.
 cudaError_t EnsureContext();

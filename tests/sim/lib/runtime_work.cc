@@ -30,21 +30,30 @@ CUfunction FunctionOf(const void* func) {
 
 CUdeviceptr Address(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
 
-CUresult CopyAsync(void* dst, const void* src, size_t count, cudaMemcpyKind kind, cudaStream_t stream) {
+CUresult CopyAsync(void* dst, const void* src, size_t count, cudaMemcpyKind kind,
+                   cudaStream_t stream) {
   switch (kind) {
-    case cudaMemcpyHostToDevice: return cuMemcpyHtoDAsync_v2(Address(dst), src, count, stream);
-    case cudaMemcpyDeviceToHost: return cuMemcpyDtoHAsync_v2(dst, Address(src), count, stream);
-    case cudaMemcpyDeviceToDevice: return cuMemcpyDtoDAsync_v2(Address(dst), Address(src), count, stream);
-    default: return cuMemcpyAsync(Address(dst), Address(src), count, stream);
+    case cudaMemcpyHostToDevice:
+      return cuMemcpyHtoDAsync_v2(Address(dst), src, count, stream);
+    case cudaMemcpyDeviceToHost:
+      return cuMemcpyDtoHAsync_v2(dst, Address(src), count, stream);
+    case cudaMemcpyDeviceToDevice:
+      return cuMemcpyDtoDAsync_v2(Address(dst), Address(src), count, stream);
+    default:
+      return cuMemcpyAsync(Address(dst), Address(src), count, stream);
   }
 }
 
 CUresult CopyBlocking(void* dst, const void* src, size_t count, cudaMemcpyKind kind) {
   switch (kind) {
-    case cudaMemcpyHostToDevice: return cuMemcpyHtoD_v2(Address(dst), src, count);
-    case cudaMemcpyDeviceToHost: return cuMemcpyDtoH_v2(dst, Address(src), count);
-    case cudaMemcpyDeviceToDevice: return cuMemcpyDtoD_v2(Address(dst), Address(src), count);
-    default: return cuMemcpy(Address(dst), Address(src), count);
+    case cudaMemcpyHostToDevice:
+      return cuMemcpyHtoD_v2(Address(dst), src, count);
+    case cudaMemcpyDeviceToHost:
+      return cuMemcpyDtoH_v2(dst, Address(src), count);
+    case cudaMemcpyDeviceToDevice:
+      return cuMemcpyDtoD_v2(Address(dst), Address(src), count);
+    default:
+      return cuMemcpy(Address(dst), Address(src), count);
   }
 }
 
@@ -53,8 +62,9 @@ CUresult CopyBlocking(void* dst, const void* src, size_t count, cudaMemcpyKind k
 
 using namespace gpuprobe::sim;  // NOLINT: this file is the API's implementation
 
-#define NEED_CONTEXT() \
-  if (const cudaError_t not_ready = EnsureContext(); not_ready != cudaSuccess) return scope.Done(not_ready)
+#define NEED_CONTEXT()                                                         \
+  if (const cudaError_t not_ready = EnsureContext(); not_ready != cudaSuccess) \
+  return scope.Done(not_ready)
 
 // ---- memory ----
 
@@ -127,21 +137,22 @@ GPUSIM_EXPORT cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 
 // ---- copies and sets ----
 
-GPUSIM_EXPORT cudaError_t cudaMemcpy(void* dst, const void* src, size_t count, cudaMemcpyKind kind) {
+GPUSIM_EXPORT cudaError_t cudaMemcpy(void* dst, const void* src, size_t count,
+                                     cudaMemcpyKind kind) {
   RUNTIME_CALL(cudaMemcpy, _v3020, dst, src, count, kind);
   NEED_CONTEXT();
   return scope.Done(Remember(CopyBlocking(dst, src, count, kind)));
 }
 
-GPUSIM_EXPORT cudaError_t cudaMemcpyAsync(void* dst, const void* src, size_t count, cudaMemcpyKind kind,
-                                          cudaStream_t stream) {
+GPUSIM_EXPORT cudaError_t cudaMemcpyAsync(void* dst, const void* src, size_t count,
+                                          cudaMemcpyKind kind, cudaStream_t stream) {
   RUNTIME_CALL(cudaMemcpyAsync, _v3020, dst, src, count, kind, stream);
   NEED_CONTEXT();
   return scope.Done(Remember(CopyAsync(dst, src, count, kind, stream)));
 }
 
-GPUSIM_EXPORT cudaError_t cudaMemcpyPeerAsync(void* dst, int dstDevice, const void* src, int srcDevice,
-                                              size_t count, cudaStream_t stream) {
+GPUSIM_EXPORT cudaError_t cudaMemcpyPeerAsync(void* dst, int dstDevice, const void* src,
+                                              int srcDevice, size_t count, cudaStream_t stream) {
   RUNTIME_CALL(cudaMemcpyPeerAsync, _v4000, dst, dstDevice, src, srcDevice, count, stream);
   NEED_CONTEXT();
   CUcontext to = nullptr, from = nullptr;
@@ -156,10 +167,12 @@ GPUSIM_EXPORT cudaError_t cudaMemcpyPeerAsync(void* dst, int dstDevice, const vo
 GPUSIM_EXPORT cudaError_t cudaMemset(void* devPtr, int value, size_t count) {
   RUNTIME_CALL(cudaMemset, _v3020, devPtr, value, count);
   NEED_CONTEXT();
-  return scope.Done(Remember(cuMemsetD8_v2(Address(devPtr), static_cast<unsigned char>(value), count)));
+  return scope.Done(
+      Remember(cuMemsetD8_v2(Address(devPtr), static_cast<unsigned char>(value), count)));
 }
 
-GPUSIM_EXPORT cudaError_t cudaMemsetAsync(void* devPtr, int value, size_t count, cudaStream_t stream) {
+GPUSIM_EXPORT cudaError_t cudaMemsetAsync(void* devPtr, int value, size_t count,
+                                          cudaStream_t stream) {
   RUNTIME_CALL(cudaMemsetAsync, _v3020, devPtr, value, count, stream);
   NEED_CONTEXT();
   return scope.Done(
@@ -168,16 +181,16 @@ GPUSIM_EXPORT cudaError_t cudaMemsetAsync(void* devPtr, int value, size_t count,
 
 // ---- launches ----
 
-GPUSIM_EXPORT cudaError_t cudaLaunchKernel(const void* func, dim3 gridDim, dim3 blockDim, void** args,
-                                           size_t sharedMem, cudaStream_t stream) {
+GPUSIM_EXPORT cudaError_t cudaLaunchKernel(const void* func, dim3 gridDim, dim3 blockDim,
+                                           void** args, size_t sharedMem, cudaStream_t stream) {
   const cudaLaunchKernel_v7000_params api_params{func, gridDim, blockDim, args, sharedMem, stream};
-  ApiScope scope(Domain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, "cudaLaunchKernel",
-                 &api_params, true, gpusim_internal_kernel_name(func));
+  ApiScope scope(Domain::kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000,
+                 "cudaLaunchKernel", &api_params, true, gpusim_internal_kernel_name(func));
   if (scope.refused()) return scope.Done(static_cast<cudaError_t>(scope.refusal()));
   NEED_CONTEXT();
-  return scope.Done(Remember(cuLaunchKernel(FunctionOf(func), gridDim.x, gridDim.y, gridDim.z, blockDim.x,
-                                            blockDim.y, blockDim.z, static_cast<unsigned int>(sharedMem),
-                                            stream, args, nullptr)));
+  return scope.Done(Remember(
+      cuLaunchKernel(FunctionOf(func), gridDim.x, gridDim.y, gridDim.z, blockDim.x, blockDim.y,
+                     blockDim.z, static_cast<unsigned int>(sharedMem), stream, args, nullptr)));
 }
 
 GPUSIM_EXPORT cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void* userData) {
@@ -191,7 +204,8 @@ GPUSIM_EXPORT cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t f
 GPUSIM_EXPORT cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
   RUNTIME_CALL(cudaStreamBeginCapture, _v10000, stream, mode);
   NEED_CONTEXT();
-  return scope.Done(Remember(cuStreamBeginCapture_v2(stream, static_cast<CUstreamCaptureMode>(mode))));
+  return scope.Done(
+      Remember(cuStreamBeginCapture_v2(stream, static_cast<CUstreamCaptureMode>(mode))));
 }
 
 GPUSIM_EXPORT cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* pGraph) {

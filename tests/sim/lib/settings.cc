@@ -41,13 +41,23 @@ static_assert(sizeof(kRows) / sizeof(kRows[0]) == static_cast<size_t>(Setting::k
 constexpr int64_t kVirtualRuntimeNs = 200;
 constexpr int64_t kVirtualDriverNs = 500;
 constexpr Row kVirtualCosts[] = {
-    {"cuLaunchKernel", 2500},    {"cuLaunchKernelEx", 2500},  {"cuGraphLaunch", 5000},
-    {"cuMemAlloc", 20'000},      {"cuMemFree", 10'000},       {"cuMemAllocHost", 50'000},
-    {"cuMemHostAlloc", 50'000},  {"cuMemHostRegister", 50'000}, {"cuModuleLoadData", 100'000},
-    {"cuInit", 1'000'000},       {"cuDevicePrimaryCtxRetain", 1'000'000},
+    {"cuLaunchKernel", 2500},
+    {"cuLaunchKernelEx", 2500},
+    {"cuGraphLaunch", 5000},
+    {"cuMemAlloc", 20'000},
+    {"cuMemFree", 10'000},
+    {"cuMemAllocHost", 50'000},
+    {"cuMemHostAlloc", 50'000},
+    {"cuMemHostRegister", 50'000},
+    {"cuModuleLoadData", 100'000},
+    {"cuInit", 1'000'000},
+    {"cuDevicePrimaryCtxRetain", 1'000'000},
     {"cuGraphInstantiateWithFlags", 50'000},
-    {"cudaGetDevice", 50},       {"cudaSetDevice", 50},       {"cudaGetLastError", 50},
-    {"cudaPeekAtLastError", 50}, {"cudaStreamIsCapturing", 50},
+    {"cudaGetDevice", 50},
+    {"cudaSetDevice", 50},
+    {"cudaGetLastError", 50},
+    {"cudaPeekAtLastError", 50},
+    {"cudaStreamIsCapturing", 50},
 };
 
 template <class Fn>
@@ -85,7 +95,8 @@ Settings::Settings() {
     any_cost_ = true;
   }
   ForEachPair(getenv("GPUSIM_SET"), [this](std::string_view k, int64_t v) { Set(k, v); });
-  ForEachPair(getenv("GPUSIM_KERNELS"), [this](std::string_view k, int64_t v) { DefineKernel(k, v); });
+  ForEachPair(getenv("GPUSIM_KERNELS"),
+              [this](std::string_view k, int64_t v) { DefineKernel(k, v); });
   ForEachPair(getenv("GPUSIM_COSTS"), [this](std::string_view k, int64_t v) { SetCost(k, v); });
 }
 

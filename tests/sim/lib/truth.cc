@@ -15,19 +15,25 @@
 namespace gpuprobe::sim {
 namespace {
 
-// A client that polls (cuptiGetTimestamp twice a second, flushes) may run for hours: the list keeps the
-// beginning, the counts keep everything.
+// A client that polls (cuptiGetTimestamp twice a second, flushes) may run for hours: the list keeps
+// the beginning, the counts keep everything.
 constexpr size_t kMaxCuptiCalls = 8192;
 constexpr size_t kMaxViolations = 1000;
 
 const char* KindName(OpKind kind) {
   switch (kind) {
-    case OpKind::kKernel: return "kernel";
-    case OpKind::kCopy: return "copy";
-    case OpKind::kPeerCopy: return "peer_copy";
-    case OpKind::kSet: return "set";
-    case OpKind::kGraph: return "graph";
-    case OpKind::kHostFunction: return "host_function";
+    case OpKind::kKernel:
+      return "kernel";
+    case OpKind::kCopy:
+      return "copy";
+    case OpKind::kPeerCopy:
+      return "peer_copy";
+    case OpKind::kSet:
+      return "set";
+    case OpKind::kGraph:
+      return "graph";
+    case OpKind::kHostFunction:
+      return "host_function";
   }
   return "?";
 }
@@ -101,7 +107,8 @@ void Truth::Violation(std::string text) {
   violation_count_.fetch_add(1, std::memory_order_relaxed);
   std::lock_guard<std::mutex> lock(mu_);
   if (violation_list_.size() < kMaxViolations) {
-    violation_list_.push_back(new std::string(std::move(text)));  // violation() hands out its characters
+    violation_list_.push_back(
+        new std::string(std::move(text)));  // violation() hands out its characters
   }
 }
 
@@ -120,7 +127,8 @@ void Truth::Records(Tally tally, uint32_t kind, uint64_t n) {
   if (tally == Tally::kRecordEmitted) emitted_[slot].fetch_add(add, std::memory_order_relaxed);
   if (tally == Tally::kRecordDropped) dropped_[slot].fetch_add(add, std::memory_order_relaxed);
   if (tally == Tally::kRecordDelivered) delivered_[slot].fetch_add(add, std::memory_order_relaxed);
-  // A client that flushes in its destructor may do so after ours: the file then has to be brought up to date.
+  // A client that flushes in its destructor may do so after ours: the file then has to be brought
+  // up to date.
   if (tally == Tally::kBufferCompleted && exiting_) WriteAtExit();
 }
 
@@ -174,7 +182,8 @@ void Truth::WriteAtExit() {
 }
 
 void Truth::WriteJson(FILE* out) const {
-  fprintf(out, "{\"schema\":\"gpusim.truth/1\",\"pid\":%d,\"clock\":\"%s\",\"time_ns\":%" PRId64 ",\n",
+  fprintf(out,
+          "{\"schema\":\"gpusim.truth/1\",\"pid\":%d,\"clock\":\"%s\",\"time_ns\":%" PRId64 ",\n",
           getpid(), Clock::Get().is_virtual() ? "virtual" : "real", Clock::Get().Now());
   fprintf(out, "\"ops\":[");
   const char* comma = "\n";
@@ -182,7 +191,8 @@ void Truth::WriteJson(FILE* out) const {
     fprintf(out,
             "%s{\"kind\":\"%s\",\"device\":%u,\"context\":%u,\"stream\":%u,\"correlation\":%u,"
             "\"thread\":%u,\"queued\":%" PRId64 ",\"submitted\":%" PRId64 ",\"start\":%" PRId64
-            ",\"end\":%" PRId64 ",\"bytes\":%" PRIu64 ",\"name\":%s,\"copy_kind\":%u,\"src_kind\":%u,"
+            ",\"end\":%" PRId64 ",\"bytes\":%" PRIu64
+            ",\"name\":%s,\"copy_kind\":%u,\"src_kind\":%u,"
             "\"dst_kind\":%u,\"async\":%s,\"graph\":%u,\"graph_node\":%" PRIu64
             ",\"src_device\":%" PRId64 ",\"dst_device\":%" PRId64 "}",
             comma, KindName(op.kind), op.device, op.context, op.stream, op.correlation, op.thread,
@@ -199,8 +209,8 @@ void Truth::WriteJson(FILE* out) const {
             "%s{\"domain\":\"%s\",\"name\":%s,\"cbid\":%u,\"thread\":%u,\"start\":%" PRId64
             ",\"end\":%" PRId64 ",\"correlation\":%u,\"result\":%d,\"nested\":%s}",
             comma, call.domain == Domain::kRuntime ? "runtime" : "driver",
-            Quoted(WithoutVersion(call.name)).c_str(), call.cbid, thread, call.start_ns, call.end_ns,
-            call.correlation, call.result, call.outer != nullptr ? "true" : "false");
+            Quoted(WithoutVersion(call.name)).c_str(), call.cbid, thread, call.start_ns,
+            call.end_ns, call.correlation, call.result, call.outer != nullptr ? "true" : "false");
     comma = ",\n";
   }
   fprintf(out, "],\n\"waits\":[");
@@ -209,15 +219,17 @@ void Truth::WriteJson(FILE* out) const {
     fprintf(out,
             "%s{\"type\":\"%s\",\"context\":%u,\"stream\":%" PRId64 ",\"event\":%" PRId64
             ",\"thread\":%u,\"correlation\":%u,\"start\":%" PRId64 ",\"end\":%" PRId64 "}",
-            comma, w.type, w.context, SignedId(w.stream), SignedId(w.event), w.thread, w.correlation,
-            w.start_ns, w.end_ns);
+            comma, w.type, w.context, SignedId(w.stream), SignedId(w.event), w.thread,
+            w.correlation, w.start_ns, w.end_ns);
     comma = ",\n";
   }
   fprintf(out, "],\n\"cupti_calls\":[");
   comma = "\n";
   for (const CuptiCallTruth& c : cupti_list_) {
-    fprintf(out, "%s{\"name\":%s,\"argument\":%" PRId64 ",\"result\":%d,\"time\":%" PRId64
-            ",\"thread\":%u}", comma, Quoted(c.name).c_str(), c.argument, c.result, c.time_ns, c.thread);
+    fprintf(out,
+            "%s{\"name\":%s,\"argument\":%" PRId64 ",\"result\":%d,\"time\":%" PRId64
+            ",\"thread\":%u}",
+            comma, Quoted(c.name).c_str(), c.argument, c.result, c.time_ns, c.thread);
     comma = ",\n";
   }
   fprintf(out, "],\n\"violations\":[");
@@ -233,22 +245,26 @@ void Truth::WriteJson(FILE* out) const {
 
 void Truth::WriteCounts(FILE* out) const {
   const auto tally = [this](Tally t) { return tallies_[static_cast<size_t>(t)].load(); };
-  fprintf(out, "\"counts\":{\"kernels\":%" PRId64 ",\"copies\":%" PRId64 ",\"peer_copies\":%" PRId64
+  fprintf(out,
+          "\"counts\":{\"kernels\":%" PRId64 ",\"copies\":%" PRId64 ",\"peer_copies\":%" PRId64
           ",\"sets\":%" PRId64 ",\"graphs\":%" PRId64 ",\"host_functions\":%" PRId64
           ",\"api_calls\":%" PRId64 ",\"violations\":%" PRId64 ",\n",
           ops_[0].load(), ops_[1].load(), ops_[2].load(), ops_[3].load(), ops_[4].load(),
           ops_[5].load(), api_calls_.load(), violation_count_.load());
-  fprintf(out, "\"records_emitted\":%" PRId64 ",\"records_delivered\":%" PRId64
+  fprintf(out,
+          "\"records_emitted\":%" PRId64 ",\"records_delivered\":%" PRId64
           ",\"records_dropped\":%" PRId64 ",\"records_unfinished\":%" PRId64
           ",\"buffers_requested\":%" PRId64 ",\"buffers_refused\":%" PRId64
           ",\"buffers_completed\":%" PRId64 "},\n\"records_by_kind\":{",
-          tally(Tally::kRecordEmitted), tally(Tally::kRecordDelivered), tally(Tally::kRecordDropped),
-          tally(Tally::kRecordUnfinished), tally(Tally::kBufferRequested),
-          tally(Tally::kBufferRefused), tally(Tally::kBufferCompleted));
+          tally(Tally::kRecordEmitted), tally(Tally::kRecordDelivered),
+          tally(Tally::kRecordDropped), tally(Tally::kRecordUnfinished),
+          tally(Tally::kBufferRequested), tally(Tally::kBufferRefused),
+          tally(Tally::kBufferCompleted));
   const char* comma = "";
   for (uint32_t kind = 0; kind < kMaxRecordKind; ++kind) {
     if (emitted_[kind] + delivered_[kind] + dropped_[kind] == 0) continue;
-    fprintf(out, "%s\"%u\":{\"emitted\":%" PRId64 ",\"delivered\":%" PRId64 ",\"dropped\":%" PRId64 "}",
+    fprintf(out,
+            "%s\"%u\":{\"emitted\":%" PRId64 ",\"delivered\":%" PRId64 ",\"dropped\":%" PRId64 "}",
             comma, kind, emitted_[kind].load(), delivered_[kind].load(), dropped_[kind].load());
     comma = ",";
   }
