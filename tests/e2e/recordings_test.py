@@ -3,8 +3,8 @@
 """Recorded CUPTI buffers through the shipped library and back out of probe-report: exact values.
 
 A replay hands over every record of the recording, whatever kinds and per-call filters the library asked
-for. So everything has to come back here, the chatter (cudaGetDevice ...) that the filters keep out of a
-live run included; that the filters are asked for is tested elsewhere.
+for. All of them have to come back but for two sorts of calls: chatter (CHATTER below), which the library
+leaves out unless GPUPROBE_ALL_API=1, and driver calls that say again what the runtime call above them says.
 
 tests/testdata/recordings is always there. The larger recordings of an H200 lie in
 $GPUPROBE_TEST_SHARED/cupti-recordings and are skipped where that is absent.
@@ -23,6 +23,16 @@ SMALL = os.path.join(harness.SOURCE, "tests", "testdata", "recordings")
 LARGE = os.path.join(harness.SHARED, "cupti-recordings")
 DOMAINS = {4: "driver", 5: "runtime"}
 
+# Calls of the recordings that neither submit nor wait nor allocate nor load: most of all calls by number.
+CHATTER = {
+    "cuCtxSetCurrent", "cudaDeviceGetAttribute", "cudaDeviceGetStreamPriorityRange", "cudaDriverGetVersion",
+    "cudaEventQuery", "cudaGetDevice", "cudaGetDeviceCount", "cudaGetDeviceProperties",
+    "cudaGetDriverEntryPointByVersion", "cudaGetErrorString", "cudaGetLastError", "cudaHostGetDevicePointer",
+    "cudaOccupancyAvailableDynamicSMemPerBlock", "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
+    "cudaOccupancyMaxActiveClusters", "cudaPeekAtLastError", "cudaPointerGetAttributes", "cudaRuntimeGetVersion",
+    "cudaSetDevice", "cudaStreamIsCapturing",
+}
+
 
 def expected_of(folder, name):
     with open(os.path.join(folder, "expected.json"), encoding="utf-8") as file:
@@ -39,8 +49,16 @@ class RecordingsTest(harness.EndToEndTest):
         self.check_kernels(expected)
         dumped = self.dump()
         self.check_totals_of_dump(expected, dumped)
+        self.check_waits(expected, dumped)
+        self.check_calls_left_out(expected, dumped, self.replay_with_all_calls(path, version, expected))
+
+    def replay_with_all_calls(self, path, version, expected):
+        self.run_folder += "-all"
+        self.run_sim(["--cupti", str(version), "--replay", path], GPUPROBE_ALL_API="1")
+        dumped = self.dump()
+        self.check_totals_of_dump(expected, dumped)
         self.check_every_record(path, version, dumped)
-        self.check_calls(expected, dumped)
+        return dumped
 
     def check_summaries(self, expected):
         for min_gap in MIN_GAPS:
@@ -150,10 +168,18 @@ class RecordingsTest(harness.EndToEndTest):
         return {("call", "driver", r["cbid"], r["thread"], r["correlation"], r["start"], r["end"], r["result"])
                 for r in calls if r["kind"] == 4 and (r["thread"], r["correlation"]) in runtime}
 
-    def check_calls(self, expected, dumped):
-        runtime = [r for r in dumped["call"] if r["domain"] == "runtime"]
+    def check_calls_left_out(self, expected, dumped, all_dumped):
+        def calls(records):
+            return collections.Counter(tuple(sorted(r.items())) for r in records["call"])
+        runtime = [r for r in all_dumped["call"] if r["domain"] == "runtime"]
         self.assertEqual(len(runtime), expected["runtime_api_records"])
         self.assertEqual(sum(r.get("result", 0) != 0 for r in runtime), expected["runtime_api_nonzero_return"])
+        left_out = calls(all_dumped) - calls(dumped)
+        self.assertEqual(calls(dumped) - calls(all_dumped), {})
+        self.assertEqual({dict(call)["name"] for call in left_out} - CHATTER, set())
+        self.assertEqual({r["name"] for r in dumped["call"]} & CHATTER, set())
+
+    def check_waits(self, expected, dumped):
         waits = self.waiting_calls(dumped)
         rows = {row["api"]: {"count": 0, "total_ns": 0} for row in self.report("waits")["waits"]}
         for row in self.report("waits")["waits"]:
