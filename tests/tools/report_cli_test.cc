@@ -350,7 +350,7 @@ TEST_F(CliTest, AFullDiskIsReported) {
   EXPECT_THAT(r.err, HasSubstr("/dev/full: No space left"));
 }
 
-TEST_F(CliTest, AClosedStandardOutputIsReportedAndNotASignal) {
+TEST_F(CliTest, AClosedPipeEndsQuietlyAndNotBySignal) {
   const std::string path = Write("a.gpuprobe", GoodTrace());
   for (const char* report : {"summary", "dump"}) {
     int ends[2];
@@ -359,7 +359,7 @@ TEST_F(CliTest, AClosedStandardOutputIsReportedAndNotASignal) {
     const Result r = Report({report, path}, ends[1]);
     close(ends[1]);
     EXPECT_EQ(r.exit_code, 1) << report;
-    EXPECT_THAT(r.err, HasSubstr("standard output: Broken pipe"));
+    EXPECT_EQ(r.err, "") << "whoever pipes into head has seen enough";
   }
 }
 
