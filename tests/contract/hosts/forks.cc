@@ -2,11 +2,11 @@
 // Copyright the gpuprobe authors.
 //
 // Processes that split.
-//   contract_forks storm N     four threads launch while main forks N children that end in five ways
-//   contract_forks inspect     one child looks at itself for longer than a flush period and ends in order
-//   contract_forks child       the child alone initialises CUDA
-//   contract_forks daemon      so does a grandchild in a session of its own; prints its process id
-//   contract_forks exec N      launches, then becomes itself again, N times; the last one lists descriptors
+//   contract_forks storm N     four threads launch while main forks N children that end in five
+//   ways contract_forks inspect     one child looks at itself for longer than a flush period and
+//   ends in order contract_forks child       the child alone initialises CUDA contract_forks daemon
+//   so does a grandchild in a session of its own; prints its process id contract_forks exec N
+//   launches, then becomes itself again, N times; the last one lists descriptors
 #include <dirent.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -30,8 +30,8 @@ namespace {
 
 constexpr int64_t kLaunches = 500;
 constexpr int kPatienceSeconds = 20;
-// Far more than an exit takes, less than the 2 s that the library may wait for its own thread, which a
-// child does not have.
+// Far more than an exit takes, less than the 2 s that the library may wait for its own thread,
+// which a child does not have.
 constexpr int64_t kPromptNs = 1'500'000'000;
 
 Gpu* g_gpu = new Gpu;  // process lifetime
@@ -60,11 +60,18 @@ int WaitFor(pid_t child) {
 [[noreturn]] void EndChild(int i) {
   if (CountEntries("/proc/self/task") != 1) _exit(50);
   switch (i % 5) {
-    case 0: _exit(0);
-    case 1: exit(0);
-    case 2: execl("/bin/true", "true", nullptr); _exit(51);
-    case 3: quick_exit(0);
-    default: SleepMs(20); exit(0);
+    case 0:
+      _exit(0);
+    case 1:
+      exit(0);
+    case 2:
+      execl("/bin/true", "true", nullptr);
+      _exit(51);
+    case 3:
+      quick_exit(0);
+    default:
+      SleepMs(20);
+      exit(0);
   }
 }
 
@@ -136,7 +143,8 @@ int Child() {
     exit(6);
   }
   const int status = WaitFor(child);
-  printf("pid=%d child=%d launched=%lld\n", child, WEXITSTATUS(status), static_cast<long long>(kLaunches));
+  printf("pid=%d child=%d launched=%lld\n", child, WEXITSTATUS(status),
+         static_cast<long long>(kLaunches));
   return 0;
 }
 
@@ -149,7 +157,8 @@ int Daemon() {
     close(ends[0]);
     Work();
     const pid_t self = getpid();
-    // The other end closes when this process is gone: the reader knows then that its trace is complete.
+    // The other end closes when this process is gone: the reader knows then that its trace is
+    // complete.
     if (write(ends[1], &self, sizeof self) != sizeof self) _exit(98);
     exit(0);
   }

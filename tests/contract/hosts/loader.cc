@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Threads that open and close libraries, throw and allocate, while another launches: whoever takes the
-// loader's locks in the wrong order stops here.
+// Threads that open and close libraries, throw and allocate, while another launches: whoever takes
+// the loader's locks in the wrong order stops here.
 //   contract_loader MS LIBRARY...
-// Prints progress=1 when every thread has got somewhere. A watchdog ends the process with status 70 when one
-// of them makes no step for some seconds.
+// Prints progress=1 when every thread has got somewhere. A watchdog ends the process with status 70
+// when one of them makes no step for some seconds.
 #include <dlfcn.h>
 #include <unistd.h>
 

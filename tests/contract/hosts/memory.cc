@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Counts what the library takes of the host's memory: this program's malloc and mmap stand in front of
-// libc's for every library of the process.
+// Counts what the library takes of the host's memory: this program's malloc and mmap stand in front
+// of libc's for every library of the process.
 //   contract_memory THREADS LAUNCHES
-// Every thread launches LAUNCHES kernels on a stream of its own and stays until all are done. Prints
+// Every thread launches LAUNCHES kernels on a stream of its own and stays until all are done.
+// Prints
 //   mallocs_by_library     calls whose caller is in libgpuprobe.so
 //   mallocs_on_its_thread  calls on its thread through libc (fopen, ...)
 //   mallocs_by_others      the rest: shows that counting works
-//   mapped, resident       bytes that libgpuprobe.so has mapped, and of those the ones in memory now
-//   process_resident       of the whole process
+//   mapped, resident       bytes that libgpuprobe.so has mapped, and of those the ones in memory
+//   now process_resident       of the whole process
 #include <dirent.h>
 #include <link.h>
 #include <sys/mman.h>
@@ -197,10 +198,12 @@ int main(int argc, char** argv) {
   const size_t process_resident = ProcessResident();
   leave.arrive_and_wait();
   for (std::thread& thread : threads) thread.join();
-  printf("mallocs_by_library=%lld mallocs_on_its_thread=%lld mallocs_by_others=%lld its_thread=%d mappings=%zu "
-         "mapped=%zu resident=%zu process_resident=%zu launched=%lld\n",
-         static_cast<long long>(g_by_library), static_cast<long long>(g_on_thread),
-         static_cast<long long>(g_by_others), g_library_thread != 0, count, mapped, resident,
-         process_resident, static_cast<long long>(thread_count * launches));
+  printf(
+      "mallocs_by_library=%lld mallocs_on_its_thread=%lld mallocs_by_others=%lld its_thread=%d "
+      "mappings=%zu "
+      "mapped=%zu resident=%zu process_resident=%zu launched=%lld\n",
+      static_cast<long long>(g_by_library), static_cast<long long>(g_on_thread),
+      static_cast<long long>(g_by_others), g_library_thread != 0, count, mapped, resident,
+      process_resident, static_cast<long long>(thread_count * launches));
   return 0;
 }
