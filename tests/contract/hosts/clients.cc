@@ -9,6 +9,7 @@
 // calls cuptiFinalize after it. Prints a line a window, and launched=N.
 #include <dlfcn.h>
 
+#include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -56,7 +57,6 @@ int main(int argc, char** argv) {
     if (window == 2 && ending == "finalize") finalize();
     work();
   }
-  printf("launched=%lld outside=%lld\n", static_cast<long long>(7 * launches),
-         static_cast<long long>(4 * launches));
+  printf("launched=%" PRId64 " outside=%" PRId64 "\n", 7 * launches, 4 * launches);
   return 0;
 }

@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cinttypes>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -68,6 +69,6 @@ int main(int argc, char** argv) {
     }
     SleepMs(60);
   }
-  printf("launched=%lld\n", static_cast<long long>((kRounds + 1) * kLaunches));
+  printf("launched=%" PRId64 "\n", (kRounds + 1) * kLaunches);
   return ReadAll(path) == expected ? 0 : 1;
 }

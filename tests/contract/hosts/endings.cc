@@ -19,7 +19,6 @@
 #include "tests/contract/hosts/cuda_host.h"
 
 using gpuprobe::contract::Gpu;
-using gpuprobe::contract::SleepMs;
 
 namespace {
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -81,6 +82,7 @@ int Storm(int count) {
   std::atomic<bool> stop{false};
   std::atomic<int64_t> launched{0};
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&] {
       const CUstream stream = g_gpu->NewStream();
@@ -126,7 +128,7 @@ int Inspect() {
   fprintf(stderr, "exit took %s\n", NowNs() - *shared < kPromptNs ? "no time" : "long");
   g_gpu->Launches(kLaunches);
   g_gpu->Synchronize();
-  printf("child=%d launched=%lld\n", WEXITSTATUS(status), static_cast<long long>(2 * kLaunches));
+  printf("child=%d launched=%" PRId64 "\n", WEXITSTATUS(status), 2 * kLaunches);
   return 0;
 }
 

@@ -31,7 +31,7 @@ std::atomic<bool> g_stop{false};
 
 void OpenAndClose(const char* library) {
   if (void* handle = dlopen(library, RTLD_NOW | RTLD_LOCAL)) {
-    dlsym(handle, "no_such_symbol");
+    static_cast<void>(dlsym(handle, "no_such_symbol"));
     dlclose(handle);
   }
 }
@@ -67,6 +67,7 @@ int main(int argc, char** argv) {
   gpu.Open();
   std::thread watchdog(&Watch);
   std::vector<std::thread> workers;
+  workers.reserve(kWorkers);
   for (int i = 0; i < kWorkers; ++i) {
     workers.emplace_back([&, i] {
       for (int n = 0; NowNs() < end; ++n) {

@@ -19,6 +19,7 @@
 
 #include <atomic>
 #include <barrier>
+#include <cinttypes>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -149,7 +150,7 @@ void* aligned_alloc(size_t alignment, size_t size) {
 
 void* mmap(void* address, size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {
   const long result = syscall(SYS_mmap, address, bytes, protection, flags, fd, offset);
-  void* memory = reinterpret_cast<void*>(result);
+  void* memory = reinterpret_cast<void*>(result);  // NOLINT(performance-no-int-to-ptr)
   // The library may not be known yet when it maps in its constructor: asked for every time.
   if (g_library.begin == 0) dl_iterate_phdr(&NoteObject, nullptr);
   if (memory != MAP_FAILED && g_library.Holds(__builtin_return_address(0))) {
@@ -174,6 +175,7 @@ int main(int argc, char** argv) {
   FindLibraryThread();
   std::barrier start(thread_count + 1), done(thread_count + 1), leave(thread_count + 1);
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<size_t>(thread_count));
   for (int i = 0; i < thread_count; ++i) {
     threads.emplace_back([&] {
       const CUstream stream = gpu.NewStream();
@@ -198,12 +200,11 @@ int main(int argc, char** argv) {
   const size_t process_resident = ProcessResident();
   leave.arrive_and_wait();
   for (std::thread& thread : threads) thread.join();
-  printf(
-      "mallocs_by_library=%lld mallocs_on_its_thread=%lld mallocs_by_others=%lld its_thread=%d "
-      "mappings=%zu "
-      "mapped=%zu resident=%zu process_resident=%zu launched=%lld\n",
-      static_cast<long long>(g_by_library), static_cast<long long>(g_on_thread),
-      static_cast<long long>(g_by_others), g_library_thread != 0, count, mapped, resident,
-      process_resident, static_cast<long long>(thread_count * launches));
+  printf("mallocs_by_library=%" PRId64 " mallocs_on_its_thread=%" PRId64
+         " mallocs_by_others=%" PRId64
+         " its_thread=%d mappings=%zu mapped=%zu resident=%zu"
+         " process_resident=%zu launched=%" PRId64 "\n",
+         g_by_library.load(), g_on_thread.load(), g_by_others.load(), g_library_thread != 0, count,
+         mapped, resident, process_resident, thread_count * launches);
   return 0;
 }
