@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// What does the preload cost a process that never initialises CUDA? Starts `true` with and without it,
-// alternating, and prints medians of the wall time from start to end and of the difference within a pair.
+// What does the preload cost a process that never initialises CUDA? Starts `true` with and without
+// it, alternating, and prints medians of the wall time from start to end and of the difference
+// within a pair.
 //   bench_preload [--smoke] [--library FILE] [--pairs N] [COMMAND...]
 #include <spawn.h>
 #include <sys/wait.h>
@@ -97,8 +98,10 @@ int main(int argc, char** argv) {
     added.push_back(times[1] - times[0]);
   }
   const double added_us = MedianUs(added);
-  printf("%s: %.0f us without, %.0f us with the preload; added %.0f us (median of %d pairs, budget %.0f us: %s)\n",
-         command[0], MedianUs(base), MedianUs(watched), added_us, pairs, kBudgetUs,
-         added_us < kBudgetUs ? "kept" : "EXCEEDED");
+  printf(
+      "%s: %.0f us without, %.0f us with the preload; added %.0f us (median of %d pairs, budget "
+      "%.0f us: %s)\n",
+      command[0], MedianUs(base), MedianUs(watched), added_us, pairs, kBudgetUs,
+      added_us < kBudgetUs ? "kept" : "EXCEEDED");
   return 0;
 }

@@ -29,7 +29,8 @@ class OtherClientTest(host.ContractTest):
         self.assertEqual(trace.unfinished_kernels, 0)
         self.assertEqual(sum(trace.losses.values()), 0, trace.losses)
         periods = trace.blind_periods
-        self.assertEqual({who for _, _, who, _ in periods}, {f"libclient_{binding}.so"})
+        client = "contract_clients_own" if binding == "own" else f"libclient_{binding}.so"
+        self.assertEqual({who for _, _, who, _ in periods}, {client})
         # After its first window the client changes how buffers are handed out, which nobody may do while
         # kinds are enabled: a moment more.
         self.assertEqual([reason for _, _, _, reason in periods],
@@ -57,6 +58,11 @@ class OtherClientTest(host.ContractTest):
         for probe in ("preload", "injection"):
             with self.subTest(probe=probe):
                 self.check(probe, binding="now")
+
+    def test_a_program_that_is_the_client_itself(self):
+        for probe in ("preload", "injection"):
+            with self.subTest(probe=probe):
+                self.check(probe, binding="own")
 
     def test_a_client_that_is_loaded_later(self):
         # Under injection alone it is found within a flush period.

@@ -59,7 +59,9 @@ class MatrixTest(FailureTest):
         faults = [f"{function}:fail:{code}" for function, code in cases]
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             names = (f"{function}-{code}" for function, code in cases)
-            outcomes = list(pool.map(lambda f, n: self.run_with(f, n, {"GPUPROBE_LATENCY_TIMESTAMPS": "1"}), faults, names))
+            # With latency timestamps every function is called.
+            env = {"GPUPROBE_LATENCY_TIMESTAMPS": "1"}
+            outcomes = list(pool.map(lambda fault, name: self.run_with(fault, name, env), faults, names))
         for (function, code), (result, truth) in zip(cases, outcomes):
             with self.subTest(function=function, code=code):
                 self.assertEqual(truth["violations"], [])
@@ -188,11 +190,11 @@ class NoCuptiTest(FailureTest):
 
 class SettingsTest(FailureTest):
     def test_malformed_and_unknown_settings_are_ignored_and_recorded(self):
-        result, _ = self.run_with(None, env={"GPUPROBE_FLUSH_MS": "soon", "GPUPROBE_MEMORY_MB": "7", "GPUPROBE_NOPE": "1",
-                                             "GPUPROBE_KERNELS": "perhaps", "GPUPROBE_CUPTI_PATH": "/x" * 2000})
-        trace = self.only_trace(result)
+        settings = {"GPUPROBE_FLUSH_MS": "soon", "GPUPROBE_MEMORY_MB": "7", "GPUPROBE_KERNELS": "perhaps",
+                    "GPUPROBE_CUPTI_PATH": "/x" * 2000, "GPUPROBE_NOPE": "1"}
+        trace = self.only_trace(self.run_with(None, env=settings)[0])
         self.assertEqual(trace.kernels, 300)
-        for name in ("GPUPROBE_FLUSH_MS", "GPUPROBE_MEMORY_MB", "GPUPROBE_NOPE", "GPUPROBE_KERNELS", "GPUPROBE_CUPTI_PATH"):
+        for name in settings:
             self.assertEqual(sum(name in warning for warning in trace.warnings), 1, name)
 
 
@@ -200,9 +202,9 @@ class RecordTest(FailureTest):
     """Records as no CUPTI should write them."""
 
     def test_nothing_that_is_in_a_buffer_can_hurt(self):
-        faults = ("records:zero", "records:sentinel", "records:skew", "records:early", "records:unknown", "names:null",
-                  "names:unmapped", "names:garbage", "names:long", "names:empty", "buffers:oversize", "buffers:tail",
-                  "buffers:empty", "buffers:twice", "buffers:foreign", "buffers:scribble")
+        faults = ("records:zero", "records:sentinel", "records:skew", "records:early", "records:unknown",
+                  "names:null", "names:unmapped", "names:garbage", "names:long", "names:empty", "buffers:oversize",
+                  "buffers:tail", "buffers:empty", "buffers:twice", "buffers:foreign", "buffers:scribble")
         for fault in faults:
             with self.subTest(fault=fault):
                 result, _ = self.run_with(fault, fault.replace(":", "-"))

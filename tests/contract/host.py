@@ -30,6 +30,24 @@ REAL_GPU = os.environ.get("GPUPROBE_TEST_REAL_GPU") == "1"
 FINAL_FLUSH_SECONDS = 2.0
 SLACK_SECONDS = 6.0
 
+# CUDA in Python without any package. `work(n)` launches n kernels and waits for them.
+CUDA_IN_PYTHON = """
+import ctypes, os, sys, time
+def work(count):
+    cuda = ctypes.CDLL("libcuda.so.1")
+    device, context, module, kernel = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+    assert cuda.cuInit(0) == 0
+    assert cuda.cuDeviceGet(ctypes.byref(device), 0) == 0
+    assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) == 0
+    assert cuda.cuCtxSetCurrent(context) == 0
+    text = b".version 6.3\\n.target sm_75\\n.address_size 64\\n.visible .entry nothing() { ret; }\\n"
+    assert cuda.cuModuleLoadData(ctypes.byref(module), text) == 0
+    assert cuda.cuModuleGetFunction(ctypes.byref(kernel), module, b"nothing") == 0
+    for _ in range(count):
+        assert cuda.cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, None, None, None) == 0
+    assert cuda.cuCtxSynchronize() == 0
+"""
+
 OURS = ("LD_PRELOAD", "CUDA_INJECTION64_PATH")
 
 
@@ -179,8 +197,8 @@ class ContractTest(unittest.TestCase):
 def run_on_terminal(command, environment, folder, timeout=60):
     """(status, output) with stdin, stdout and stderr on a pseudo-terminal."""
     main, terminal = pty.openpty()
-    process = subprocess.Popen([str(c) for c in command], cwd=folder, env=environment, stdin=terminal, stdout=terminal,
-                               stderr=terminal, start_new_session=True)
+    process = subprocess.Popen([str(c) for c in command], cwd=folder, env=environment, stdin=terminal,
+                               stdout=terminal, stderr=terminal, start_new_session=True)
     os.close(terminal)
     output, deadline = b"", time.monotonic() + timeout
     while time.monotonic() < deadline:

@@ -63,7 +63,8 @@ class KillTest(host.ContractTest):
             results = list(pool.map(lambda i: self.kill_one(i, number, delays[i]), range(runs)))
         largest = max(lost for _, _, lost in results)
         torn = sum(trace.torn != 0 for trace, _, _ in results if trace)
-        print(f"{signal.Signals(number).name}: {runs} runs, largest loss {largest:.3f} s, {torn} torn tails", flush=True)
+        print(f"{signal.Signals(number).name}: {runs} runs, largest loss {largest:.3f} s, {torn} torn tails",
+              flush=True)
         for trace, _, lost in results:
             self.assertTrue(trace.is_healthy, (trace.damage, trace.headers))
             self.assertTrue(trace.headers)
@@ -87,8 +88,8 @@ class KillTest(host.ContractTest):
             with self.subTest(ending=ending):
                 folder = self.folder()
                 progress = folder / "progress"
-                result = self.run_host([LAUNCH, "ms=1500", "batch=32", "pause_ms=1", f"progress={progress}", f"end={ending}"],
-                                       sim=True, folder=folder)
+                command = [LAUNCH, "ms=1500", "batch=32", "pause_ms=1", f"progress={progress}", f"end={ending}"]
+                result = self.run_host(command, sim=True, folder=folder)
                 self.assertEqual(result.status, status)
                 trace, rows = self.only_trace(result), read_progress(progress)
                 lost = [when for complete, when in rows if complete > trace.kernels]

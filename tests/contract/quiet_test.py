@@ -32,7 +32,8 @@ class QuietTest(host.ContractTest):
         self.assertRegex(result.stdout, rb"\Alaunched=\d+\n\Z")
 
     def test_nothing_even_when_recording_fails(self):
-        for fault in ("cuptiSubscribe:fail:39", "cuptiActivityRegisterCallbacks:fail:999", "cuptiActivityEnable:fail:35"):
+        for fault in ("cuptiSubscribe:fail:39", "cuptiActivityRegisterCallbacks:fail:999",
+                      "cuptiActivityEnable:fail:35"):
             with self.subTest(fault=fault):
                 result = self.run_host([LAUNCH, "ms=100"], sim=True, fault=fault, env=self.ROOT)
                 self.assertEqual((result.status, result.stderr), (0, b""))

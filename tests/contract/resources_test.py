@@ -4,7 +4,6 @@
 import json
 import sys
 
-import fork_test
 import host
 import traces
 
@@ -27,8 +26,8 @@ class MemoryTest(host.ContractTest):
         _, without = self.measure(200, 500, probe="none")
         result, fields = self.measure(200, 500)
         growth = fields["process_resident"] - without["process_resident"]
-        print(f"200 threads: mapped {fields['mapped'] / MIB:.1f} MiB, of that resident {fields['resident'] / MIB:.1f} MiB; "
-              f"the process is {growth / MIB:.1f} MiB larger", flush=True)
+        print(f"200 threads: mapped {fields['mapped'] / MIB:.1f} MiB, of that resident "
+              f"{fields['resident'] / MIB:.1f} MiB; the process is {growth / MIB:.1f} MiB larger", flush=True)
         self.assertGreater(fields["mapped"], 10 * MIB)
         self.assertLessEqual(fields["mapped"], 64 * MIB)
         self.assertLessEqual(growth, 64 * MIB)
@@ -73,7 +72,7 @@ class InterruptTest(host.ContractTest):
         self.assertTrue(self.only_trace(result).is_healthy)
 
 
-LOOK = fork_test.CUDA + """
+LOOK = host.CUDA_IN_PYTHON + """
 import locale
 work(100)
 time.sleep(0.2)
@@ -83,7 +82,7 @@ for line in open("/proc/self/status"):
     if line.startswith("SigCgt"):
         # Signals 32 and 33 are libc's own: it catches them from the first thread on.
         print(line.split()[0], hex(int(line.split()[1], 16) & ~(3 << 31)))
-print(os.getcwd(), locale.setlocale(locale.LC_ALL), os.nice(0), os.getpriority(os.PRIO_PROCESS, 0), sorted(os.sched_getaffinity(0)))
+print(os.getcwd(), locale.setlocale(locale.LC_ALL), os.nice(0), sorted(os.sched_getaffinity(0)))
 tasks = {open("/proc/self/task/%s/comm" % t).read().strip(): t for t in os.listdir("/proc/self/task")}
 print(sorted(n for n in tasks if n != "gpuprobe"))
 with open("ours", "w") as out:

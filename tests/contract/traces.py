@@ -196,7 +196,8 @@ class Trace:
     @property
     def names(self):
         """Every name in the dictionaries: kernels and API calls."""
-        return {value.decode() for dictionary in self.packets[DICTIONARY] for n, value in fields(dictionary) if n == 1}
+        return {value.decode() for dictionary in self.packets[DICTIONARY]
+                for number, value in fields(dictionary) if number == 1}
 
     @property
     def losses(self):

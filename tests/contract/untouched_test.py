@@ -195,7 +195,8 @@ class PreloadListTest(host.ContractTest):
         self.assertEqual(result.stdout, os.fsencode(host.LIBRARY))
 
     def test_the_directory_of_the_run_is_one_for_the_whole_tree(self):
-        script = "echo $GPUPROBE_OUT; cd /; sh -c 'echo $GPUPROBE_OUT'; env -u GPUPROBE_OUT sh -c 'echo $GPUPROBE_OUT'"
+        script = ("echo $GPUPROBE_OUT; cd /; sh -c 'echo $GPUPROBE_OUT';"
+                  "env -u GPUPROBE_OUT sh -c 'echo $GPUPROBE_OUT'")
         lines = self.run_host(["sh", "-c", script]).stdout.decode().split()
         self.assertEqual(lines[0], lines[1])
         # Who takes the variable away begins a run of its own.

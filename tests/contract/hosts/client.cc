@@ -16,9 +16,12 @@ constexpr size_t kBufferBytes = 4 << 20;
 
 // The kinds that Kineto enables, in its order.
 constexpr CUpti_ActivityKind kKinds[] = {
-    CUPTI_ACTIVITY_KIND_MEMCPY,           CUPTI_ACTIVITY_KIND_MEMSET,
-    CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
-    CUPTI_ACTIVITY_KIND_RUNTIME,          CUPTI_ACTIVITY_KIND_DRIVER,
+    CUPTI_ACTIVITY_KIND_MEMCPY,
+    CUPTI_ACTIVITY_KIND_MEMSET,
+    CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
+    CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
+    CUPTI_ACTIVITY_KIND_RUNTIME,
+    CUPTI_ACTIVITY_KIND_DRIVER,
     CUPTI_ACTIVITY_KIND_OVERHEAD,
 };
 
@@ -50,9 +53,15 @@ void Take(const CUpti_Activity* record) {
       if (kernel->end == 0) ++g_counts.unfinished;
       break;
     }
-    case CUPTI_ACTIVITY_KIND_RUNTIME: ++g_counts.runtime; break;
-    case CUPTI_ACTIVITY_KIND_DRIVER: ++g_counts.driver; break;
-    default: ++g_counts.others; break;
+    case CUPTI_ACTIVITY_KIND_RUNTIME:
+      ++g_counts.runtime;
+      break;
+    case CUPTI_ACTIVITY_KIND_DRIVER:
+      ++g_counts.driver;
+      break;
+    default:
+      ++g_counts.others;
+      break;
   }
 }
 
@@ -73,7 +82,8 @@ void CUPTIAPI OnCallback(void*, CUpti_CallbackDomain, CUpti_CallbackId, const vo
 uint64_t CUPTIAPI OwnClock() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(t.tv_nsec) + 5'000'000'000u;
+  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(t.tv_nsec) +
+         5'000'000'000u;
 }
 
 }  // namespace
@@ -96,6 +106,8 @@ extern "C" __attribute__((visibility("default"))) ClientCounts ContractClientEnd
   return g_counts;
 }
 
-extern "C" __attribute__((visibility("default"))) void ContractClientFinalize() { Must(cuptiFinalize()); }
+extern "C" __attribute__((visibility("default"))) void ContractClientFinalize() {
+  Must(cuptiFinalize());
+}
 
 }  // namespace gpuprobe::contract

@@ -69,7 +69,8 @@ void Gpu::MakeCurrent() {
 
 void Gpu::Launch(CUstream stream) {
   MakeCurrent();
-  Check(cuda_.LaunchKernel(kernel_, 1, 1, 1, 32, 1, 1, 0, stream, nullptr, nullptr), "cuLaunchKernel");
+  Check(cuda_.LaunchKernel(kernel_, 1, 1, 1, 32, 1, 1, 0, stream, nullptr, nullptr),
+        "cuLaunchKernel");
 }
 
 CUstream Gpu::NewStream() {
@@ -81,7 +82,8 @@ CUstream Gpu::NewStream() {
 
 void Gpu::Synchronize(CUstream stream) {
   MakeCurrent();
-  Check(stream == nullptr ? cuda_.CtxSynchronize() : cuda_.StreamSynchronize(stream), "synchronise");
+  Check(stream == nullptr ? cuda_.CtxSynchronize() : cuda_.StreamSynchronize(stream),
+        "synchronise");
 }
 
 int64_t NowNs() {

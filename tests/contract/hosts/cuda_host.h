@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// What the CUDA programs of these tests share: the driver API, found with dlopen as frameworks do, one
-// context and one kernel. Works on the simulated GPU and on a real one.
+// What the CUDA programs of these tests share: the driver API, found with dlopen as frameworks do,
+// one context and one kernel. Works on the simulated GPU and on a real one.
 #ifndef GPUPROBE_TESTS_CONTRACT_HOSTS_CUDA_HOST_H_
 #define GPUPROBE_TESTS_CONTRACT_HOSTS_CUDA_HOST_H_
 
@@ -23,8 +23,8 @@ struct Cuda {
   CUresult (*StreamSynchronize)(CUstream);
   CUresult (*ModuleLoadData)(CUmodule*, const void*);
   CUresult (*ModuleGetFunction)(CUfunction*, CUmodule, const char*);
-  CUresult (*LaunchKernel)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                           CUstream, void**, void**);
+  CUresult (*LaunchKernel)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                           unsigned, CUstream, void**, void**);
   CUresult (*LaunchHostFunc)(CUstream, CUhostFn, void*);
   CUresult (*MemAlloc)(CUdeviceptr*, size_t);
   CUresult (*MemFree)(CUdeviceptr);

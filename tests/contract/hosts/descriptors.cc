@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// A host that closes every descriptor it finds, as daemons do, and then uses all numbers for a file of its
-// own.
+// A host that closes every descriptor it finds, as daemons do, and then uses all numbers for a file
+// of its own.
 //   contract_descriptors FILE [stderr]
-// Launches for some flush periods, closes descriptors 3 and up, opens FILE on every number up to the limit
-// (with "stderr": on 2 as well) and launches on. Exit status 0 when FILE holds what it was given and nothing
-// else, 1 otherwise.
+// Launches for some flush periods, closes descriptors 3 and up, opens FILE on every number up to
+// the limit (with "stderr": on 2 as well) and launches on. Exit status 0 when FILE holds what it
+// was given and nothing else, 1 otherwise.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cinttypes>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -68,6 +69,6 @@ int main(int argc, char** argv) {
     }
     SleepMs(60);
   }
-  printf("launched=%lld\n", static_cast<long long>((kRounds + 1) * kLaunches));
+  printf("launched=%" PRId64 "\n", (kRounds + 1) * kLaunches);
   return ReadAll(path) == expected ? 0 : 1;
 }

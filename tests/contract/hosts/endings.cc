@@ -3,8 +3,8 @@
 //
 // Launches kernels and ends in one of many ways.
 //   contract_endings ENDING [LAUNCHES] [THREADS]
-// THREADS others launch on and on while the process ends. Prints one line on stdout through stdio (flushed
-// only by an orderly end) and one on stderr.
+// THREADS others launch on and on while the process ends. Prints one line on stdout through stdio
+// (flushed only by an orderly end) and one on stderr.
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -19,7 +19,6 @@
 #include "tests/contract/hosts/cuda_host.h"
 
 using gpuprobe::contract::Gpu;
-using gpuprobe::contract::SleepMs;
 
 namespace {
 
@@ -46,9 +45,7 @@ void* LaunchForEver(void*) {
   for (;;) g_gpu->Launches(100);
 }
 
-void* CallExit(void*) {
-  exit(21);
-}
+void* CallExit(void*) { exit(21); }
 
 void ExitOnSignal(int) { exit(22); }
 
@@ -104,25 +101,32 @@ const Ending kEndings[] = {
     {"sigkill", []() -> int { return DieBy(SIGKILL), 0; }},
     {"sigpipe", []() -> int { return DieBy(SIGPIPE), 0; }},
     {"exit_in_thread", []() -> int { return pthread_join(StartThread(&CallExit), nullptr); }},
-    {"exit_in_signal_handler", []() -> int {
+    {"exit_in_signal_handler",
+     []() -> int {
        signal(SIGUSR1, &ExitOnSignal);
        raise(SIGUSR1);
        return 0;
      }},
     {"exit_in_exit_handler", []() -> int { return atexit(&AtExitExit), 0; }},
-    {"exit_in_host_function", []() -> int {
-       g_gpu->cuda().LaunchHostFunc(nullptr, [](void*) { exit(24); }, nullptr);
+    {"exit_in_host_function",
+     []() -> int {
+       g_gpu->cuda().LaunchHostFunc(
+           nullptr, [](void*) { exit(24); }, nullptr);
        WaitForTheEnd();
      }},
     {"cuda_in_exit_handler", []() -> int { return atexit(&AtExitLaunch), 8; }},
     {"cuda_in_static_destructor", []() -> int { return g_late_user.wanted = true, 9; }},
-    {"main_thread_leaves_first", []() -> int {
+    {"main_thread_leaves_first",
+     []() -> int {
        g_main_thread = pthread_self();
        StartThread(&OutliveMain);
        pthread_exit(nullptr);
      }},
     {"main_thread_leaves_last", []() -> int { pthread_exit(nullptr); }},
-    {"exec", []() -> int { return execl("/bin/sh", "sh", "-c", "echo another program; exit 11", nullptr); }},
+    {"exec",
+     []() -> int {
+       return execl("/bin/sh", "sh", "-c", "echo another program; exit 11", nullptr);
+     }},
     {"alarm", []() -> int { return alarm(1), pause(); }},
 };
 

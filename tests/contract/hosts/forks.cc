@@ -2,17 +2,18 @@
 // Copyright the gpuprobe authors.
 //
 // Processes that split.
-//   contract_forks storm N     four threads launch while main forks N children that end in five ways
-//   contract_forks inspect     one child looks at itself for longer than a flush period and ends in order
-//   contract_forks child       the child alone initialises CUDA
-//   contract_forks daemon      so does a grandchild in a session of its own; prints its process id
-//   contract_forks exec N      launches, then becomes itself again, N times; the last one lists descriptors
+//   contract_forks storm N     four threads launch while main forks N children that end in five
+//   ways contract_forks inspect     one child looks at itself for longer than a flush period and
+//   ends in order contract_forks child       the child alone initialises CUDA contract_forks daemon
+//   so does a grandchild in a session of its own; prints its process id contract_forks exec N
+//   launches, then becomes itself again, N times; the last one lists descriptors
 #include <dirent.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -30,8 +31,8 @@ namespace {
 
 constexpr int64_t kLaunches = 500;
 constexpr int kPatienceSeconds = 20;
-// Far more than an exit takes, less than the 2 s that the library may wait for its own thread, which a
-// child does not have.
+// Far more than an exit takes, less than the 2 s that the library may wait for its own thread,
+// which a child does not have.
 constexpr int64_t kPromptNs = 1'500'000'000;
 
 Gpu* g_gpu = new Gpu;  // process lifetime
@@ -60,11 +61,18 @@ int WaitFor(pid_t child) {
 [[noreturn]] void EndChild(int i) {
   if (CountEntries("/proc/self/task") != 1) _exit(50);
   switch (i % 5) {
-    case 0: _exit(0);
-    case 1: exit(0);
-    case 2: execl("/bin/true", "true", nullptr); _exit(51);
-    case 3: quick_exit(0);
-    default: SleepMs(20); exit(0);
+    case 0:
+      _exit(0);
+    case 1:
+      exit(0);
+    case 2:
+      execl("/bin/true", "true", nullptr);
+      _exit(51);
+    case 3:
+      quick_exit(0);
+    default:
+      SleepMs(20);
+      exit(0);
   }
 }
 
@@ -74,6 +82,7 @@ int Storm(int count) {
   std::atomic<bool> stop{false};
   std::atomic<int64_t> launched{0};
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&] {
       const CUstream stream = g_gpu->NewStream();
@@ -119,7 +128,7 @@ int Inspect() {
   fprintf(stderr, "exit took %s\n", NowNs() - *shared < kPromptNs ? "no time" : "long");
   g_gpu->Launches(kLaunches);
   g_gpu->Synchronize();
-  printf("child=%d launched=%lld\n", WEXITSTATUS(status), static_cast<long long>(2 * kLaunches));
+  printf("child=%d launched=%" PRId64 "\n", WEXITSTATUS(status), 2 * kLaunches);
   return 0;
 }
 
@@ -136,7 +145,8 @@ int Child() {
     exit(6);
   }
   const int status = WaitFor(child);
-  printf("pid=%d child=%d launched=%lld\n", child, WEXITSTATUS(status), static_cast<long long>(kLaunches));
+  printf("pid=%d child=%d launched=%lld\n", child, WEXITSTATUS(status),
+         static_cast<long long>(kLaunches));
   return 0;
 }
 
@@ -149,7 +159,8 @@ int Daemon() {
     close(ends[0]);
     Work();
     const pid_t self = getpid();
-    // The other end closes when this process is gone: the reader knows then that its trace is complete.
+    // The other end closes when this process is gone: the reader knows then that its trace is
+    // complete.
     if (write(ends[1], &self, sizeof self) != sizeof self) _exit(98);
     exit(0);
   }

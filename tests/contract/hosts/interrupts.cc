@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Threads in blocking calls, none of which retries, while another launches. Counts EINTR and calls that
-// came back early. Prints calls=N interrupted=N early=N.
+// Threads in blocking calls, none of which retries, while another launches. Counts EINTR and calls
+// that came back early. Prints calls=N interrupted=N early=N.
 #include <errno.h>
 #include <poll.h>
 #include <semaphore.h>

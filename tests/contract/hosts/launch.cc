@@ -7,7 +7,8 @@
 //     batch=N       kernels between two synchronisations (default 64)
 //     pause_ms=N    sleep after each batch (default 0)
 //     threads=N     launching threads, each on a stream of its own (default 1)
-//     progress=FILE a file that is mapped and holds (kernels that are complete, CLOCK_MONOTONIC) after each
+//     progress=FILE a file that is mapped and holds (kernels that are complete, CLOCK_MONOTONIC)
+//     after each
 //                   batch, as two int64; it outlives SIGKILL. One thread only.
 //     end=KIND      return (default), abort, _exit
 // Prints launched=N.

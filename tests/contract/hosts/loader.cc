@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Threads that open and close libraries, throw and allocate, while another launches: whoever takes the
-// loader's locks in the wrong order stops here.
+// Threads that open and close libraries, throw and allocate, while another launches: whoever takes
+// the loader's locks in the wrong order stops here.
 //   contract_loader MS LIBRARY...
-// Prints progress=1 when every thread has got somewhere. A watchdog ends the process with status 70 when one
-// of them makes no step for some seconds.
+// Prints progress=1 when every thread has got somewhere. A watchdog ends the process with status 70
+// when one of them makes no step for some seconds.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -31,7 +31,7 @@ std::atomic<bool> g_stop{false};
 
 void OpenAndClose(const char* library) {
   if (void* handle = dlopen(library, RTLD_NOW | RTLD_LOCAL)) {
-    dlsym(handle, "no_such_symbol");
+    static_cast<void>(dlsym(handle, "no_such_symbol"));
     dlclose(handle);
   }
 }
@@ -67,6 +67,7 @@ int main(int argc, char** argv) {
   gpu.Open();
   std::thread watchdog(&Watch);
   std::vector<std::thread> workers;
+  workers.reserve(kWorkers);
   for (int i = 0; i < kWorkers; ++i) {
     workers.emplace_back([&, i] {
       for (int n = 0; NowNs() < end; ++n) {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Counts what the library takes of the host's memory: this program's malloc and mmap stand in front of
-// libc's for every library of the process.
+// Counts what the library takes of the host's memory: this program's malloc and mmap stand in front
+// of libc's for every library of the process.
 //   contract_memory THREADS LAUNCHES
-// Every thread launches LAUNCHES kernels on a stream of its own and stays until all are done. Prints
+// Every thread launches LAUNCHES kernels on a stream of its own and stays until all are done.
+// Prints
 //   mallocs_by_library     calls whose caller is in libgpuprobe.so
 //   mallocs_on_its_thread  calls on its thread through libc (fopen, ...)
 //   mallocs_by_others      the rest: shows that counting works
-//   mapped, resident       bytes that libgpuprobe.so has mapped, and of those the ones in memory now
-//   process_resident       of the whole process
+//   mapped, resident       bytes that libgpuprobe.so has mapped, and of those the ones in memory
+//   now process_resident       of the whole process
 #include <dirent.h>
 #include <link.h>
 #include <sys/mman.h>
@@ -18,6 +19,7 @@
 
 #include <atomic>
 #include <barrier>
+#include <cinttypes>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -148,7 +150,7 @@ void* aligned_alloc(size_t alignment, size_t size) {
 
 void* mmap(void* address, size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {
   const long result = syscall(SYS_mmap, address, bytes, protection, flags, fd, offset);
-  void* memory = reinterpret_cast<void*>(result);
+  void* memory = reinterpret_cast<void*>(result);  // NOLINT(performance-no-int-to-ptr)
   // The library may not be known yet when it maps in its constructor: asked for every time.
   if (g_library.begin == 0) dl_iterate_phdr(&NoteObject, nullptr);
   if (memory != MAP_FAILED && g_library.Holds(__builtin_return_address(0))) {
@@ -173,6 +175,7 @@ int main(int argc, char** argv) {
   FindLibraryThread();
   std::barrier start(thread_count + 1), done(thread_count + 1), leave(thread_count + 1);
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<size_t>(thread_count));
   for (int i = 0; i < thread_count; ++i) {
     threads.emplace_back([&] {
       const CUstream stream = gpu.NewStream();
@@ -197,10 +200,11 @@ int main(int argc, char** argv) {
   const size_t process_resident = ProcessResident();
   leave.arrive_and_wait();
   for (std::thread& thread : threads) thread.join();
-  printf("mallocs_by_library=%lld mallocs_on_its_thread=%lld mallocs_by_others=%lld its_thread=%d mappings=%zu "
-         "mapped=%zu resident=%zu process_resident=%zu launched=%lld\n",
-         static_cast<long long>(g_by_library), static_cast<long long>(g_on_thread),
-         static_cast<long long>(g_by_others), g_library_thread != 0, count, mapped, resident,
-         process_resident, static_cast<long long>(thread_count * launches));
+  printf("mallocs_by_library=%" PRId64 " mallocs_on_its_thread=%" PRId64
+         " mallocs_by_others=%" PRId64
+         " its_thread=%d mappings=%zu mapped=%zu resident=%zu"
+         " process_resident=%zu launched=%" PRId64 "\n",
+         g_by_library.load(), g_on_thread.load(), g_by_others.load(), g_library_thread != 0, count,
+         mapped, resident, process_resident, thread_count * launches);
   return 0;
 }

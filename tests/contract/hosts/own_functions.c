@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// A host that defines functions of libc itself, as bash does with getenv and setenv. They stand in front
-// of libc's for every library; a preload that calls them before main runs code of a host that has not
-// started yet. Prints how often that happened.
+// A host that defines functions of libc itself, as bash does with getenv and setenv. They stand in
+// front of libc's for every library; a preload that calls them before main runs code of a host that
+// has not started yet. Prints how often that happened.
 #include <stddef.h>
 #include <stdio.h>
 
@@ -20,13 +20,19 @@ static void Count(int* calls) {
 
 char* getenv(const char* name) { return Count(&g_environment_calls), (char*)NULL; }
 char* secure_getenv(const char* name) { return Count(&g_environment_calls), (char*)NULL; }
-int setenv(const char* name, const char* value, int replace) { return Count(&g_environment_calls), -1; }
+int setenv(const char* name, const char* value, int replace) {
+  return Count(&g_environment_calls), -1;
+}
 int unsetenv(const char* name) { return Count(&g_environment_calls), -1; }
 int putenv(char* entry) { return Count(&g_environment_calls), -1; }
 int clearenv(void) { return Count(&g_environment_calls), -1; }
 void* malloc(size_t size) { return Count(&g_memory_calls), __libc_malloc(size); }
-void* calloc(size_t count, size_t size) { return Count(&g_memory_calls), __libc_calloc(count, size); }
-void* realloc(void* memory, size_t size) { return Count(&g_memory_calls), __libc_realloc(memory, size); }
+void* calloc(size_t count, size_t size) {
+  return Count(&g_memory_calls), __libc_calloc(count, size);
+}
+void* realloc(void* memory, size_t size) {
+  return Count(&g_memory_calls), __libc_realloc(memory, size);
+}
 void free(void* memory) { Count(&g_memory_calls), __libc_free(memory); }
 
 int main(void) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Prints everything of the process that a library could have changed before main, one line a fact. Two
-// runs, with and without the library, have to print the same.
+// Prints everything of the process that a library could have changed before main, one line a fact.
+// Two runs, with and without the library, have to print the same.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -27,7 +27,8 @@ static void PrintSignals(void) {
     struct sigaction action;
     memset(&action, 0, sizeof action);
     if (sigaction(number, NULL, &action) != 0) continue;
-    printf("signal %d: handler %d flags %x\n", number, action.sa_handler == SIG_IGN, (unsigned)action.sa_flags);
+    printf("signal %d: handler %d flags %x\n", number, action.sa_handler == SIG_IGN,
+           (unsigned)action.sa_flags);
   }
   sigset_t mask, pending;
   sigprocmask(SIG_BLOCK, NULL, &mask);
@@ -60,7 +61,8 @@ static int CountEntries(const char* path) {
   int count = 0;
   DIR* directory = opendir(path);
   if (directory == NULL) return -1;
-  for (struct dirent* e = readdir(directory); e != NULL; e = readdir(directory)) count += e->d_name[0] != '.';
+  for (struct dirent* e = readdir(directory); e != NULL; e = readdir(directory))
+    count += e->d_name[0] != '.';
   closedir(directory);
   return count;
 }
@@ -97,10 +99,12 @@ int main(int argc, char** argv) {
   printf("cpus: %d\n", CPU_COUNT(&cpus));
   printf("personality: %d\n", personality(0xffffffff));
   prctl(PR_GET_NAME, name, 0, 0, 0);
-  printf("name: %s dumpable: %d subreaper: - death signal: -\n", name, prctl(PR_GET_DUMPABLE, 0, 0, 0, 0));
+  printf("name: %s dumpable: %d subreaper: - death signal: -\n", name,
+         prctl(PR_GET_DUMPABLE, 0, 0, 0, 0));
   for (int which = ITIMER_REAL; which <= ITIMER_PROF; ++which) {
     getitimer((__itimer_which_t)which, &timer);
-    printf("timer %d: %ld %ld\n", which, (long)timer.it_value.tv_sec, (long)timer.it_interval.tv_sec);
+    printf("timer %d: %ld %ld\n", which, (long)timer.it_value.tv_sec,
+           (long)timer.it_interval.tv_sec);
   }
   printf("rounding: %d exceptions: %d\n", fegetround(), fetestexcept(FE_ALL_EXCEPT));
   printf("random: %d %ld\n", rand(), random());

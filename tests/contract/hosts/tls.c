@@ -2,7 +2,8 @@
 // Copyright the gpuprobe authors.
 //
 // Opens libgpuprobe.so late, in places where that is hard.
-//   contract_tls LIBRARY_WITH_STATIC_TLS LIBGPUPROBE  copies of the first are opened until the loader has no
+//   contract_tls LIBRARY_WITH_STATIC_TLS LIBGPUPROBE  copies of the first are opened until the
+//   loader has no
 //                                                     static TLS left, then libgpuprobe.so
 //   contract_tls - LIBGPUPROBE                        opened and closed again, as a driver may do
 //   contract_tls namespace|deep LIBGPUPROBE           dlmopen, RTLD_DEEPBIND
@@ -25,7 +26,8 @@ static int Copy(const char* from, const char* to) {
   return fclose(out);
 }
 
-// Libraries opened until the first that did not find room; each copy is a file of its own to the loader.
+// Libraries opened until the first that did not find room; each copy is a file of its own to the
+// loader.
 static int ExhaustStaticTls(const char* library) {
   enum { kMost = 200 };
   for (int i = 0; i < kMost; ++i) {
