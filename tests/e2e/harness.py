@@ -21,6 +21,7 @@ SHARED = os.environ.get("GPUPROBE_TEST_SHARED", os.path.join(SOURCE, "..", "shar
 RUN_SIM = os.path.join(SOURCE, "tests", "sim", "run-sim")
 PROBE_REPORT = os.path.join(BUILD, "dist", "bin", "probe-report")
 PROBE_RUN = os.path.join(BUILD, "dist", "bin", "probe-run")
+SIM_STORM = os.path.join(BUILD, "sim", "bin", "sim_storm")
 SCENARIOS = os.path.join(SOURCE, "tests", "e2e", "scenarios")
 
 sys.path.insert(0, os.path.join(SOURCE, "tests", "sim"))
