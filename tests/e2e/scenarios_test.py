@@ -475,7 +475,7 @@ class IncompleteTest(ScenarioTest):
         self.assertEqual(len(missing), truth["records_by_kind"]["10"]["dropped"])
         # Whatever is missing was submitted while records were being lost.
         for op in missing:
-            self.assertTrue(any(i["begin_ns"] <= op["submitted"] <= i["end_ns"] for i in items), op)
+            self.assertTrue(any(i["begin_ns"] <= op["start"] and op["queued"] <= i["end_ns"] for i in items), op)
         self.check_unknown_within(gaps, min(i["begin_ns"] for i in items), max(i["end_ns"] for i in items))
 
     def test_the_buffer_pool_runs_out(self):
@@ -499,7 +499,7 @@ class IncompleteTest(ScenarioTest):
         self.assertEqual(len(missing), kernels["dropped"])
         begin, end = items["pool_exhausted"]["begin_ns"], items["pool_exhausted"]["end_ns"]
         for op in missing:
-            self.assertTrue(begin <= op["submitted"] <= end, op)
+            self.assertTrue(begin <= op["start"] and op["queued"] <= end, op)
         self.assertEqual({b["why"] for b in info["blind"]}, {"loss"})
 
     def test_buffers_that_cupti_never_gave_back(self):
