@@ -186,6 +186,15 @@ TEST_F(CliTest, DumpShowsEveryRecordInFileOrder) {
   EXPECT_EQ(Report({"dump", "--device", "0", path}).exit_code, 1);
 }
 
+TEST_F(CliTest, KernelsNamesAGraphThatWasRecordedAsAWhole) {
+  TraceMaker trace;
+  trace.Graph(5, kT + 600, kT + 700, 4);
+  trace.Finish();
+  const Result r = Report({"kernels", Write("graph.gpuprobe", trace.bytes())});
+  EXPECT_EQ(r.exit_code, 0) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("  CUDA graph 5\n"));
+}
+
 TEST_F(CliTest, WindowsDevicesAndProcessesNarrowTheReport) {
   const std::string path = Write("a.gpuprobe", GoodTrace());
   const Result part = Report({"kernels", "--format", "csv", "--from", "0s", "--to", "1ms", path});
