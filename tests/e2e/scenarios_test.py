@@ -58,15 +58,16 @@ def parts_of(gap):
 
 
 class ScenarioTest(harness.EndToEndTest):
-    def run_scenario(self, name, *run_sim_options, arguments=(), clock="virtual", **environment):
-        """Runs it and checks what holds for every run. Returns the simulation's log."""
+    def run_scenario(self, name, *run_sim_options, arguments=(), clock="virtual", with_output=False,
+                     **environment):
+        """Runs it and checks what holds for every run. Returns the simulation's log (and stdout)."""
         path = os.path.join(self.folder, "truth.json")
-        self.run_sim(["--clock", clock, "--truth", path, *run_sim_options, "--", sys.executable,
+        done = self.run_sim(["--clock", clock, "--truth", path, *run_sim_options, "--", sys.executable,
                       os.path.join(harness.SCENARIOS, name + ".py"), *arguments], expect=EXIT_CODE, **environment)
         with open(path, encoding="utf-8") as file:
             truth = json.load(file)
         self.assertEqual(truth["violations"], [])
-        return truth
+        return (truth, done.stdout) if with_output else truth
 
     # ---- the trace against what really happened ----
 
@@ -413,6 +414,100 @@ class TwoProcessesTest(ScenarioTest):
             [Wait("cudaStreamSynchronize", 3, total=75, busy=60, idle=15, after=80)],
             "--process", str(self.pids[1]))
         self.assertEqual(len(summary["inputs"]), 2)
+
+
+class IncompleteTest(ScenarioTest):
+    """On the real clock, for what is missing is told by its time there: not to the nanosecond worked out
+    beforehand, but what the reports say has to agree with what really happened, and with itself."""
+
+    def reports(self, expect):
+        summary = self.report("summary", "--min-gap", "1ns", expect=expect)
+        gaps = self.report("gaps", "--min-gap", "1ns", "--top", "0", expect=expect)["gaps"]
+        gaps.sort(key=lambda g: g["begin_ns"])
+        (device,) = summary["devices"]
+        self.check_sums(device, gaps)
+        return summary, gaps, self.report("info", expect=expect)
+
+    def check_unknown_within(self, gaps, begin, end):
+        """Of every gap just what lies in [begin, end) has no cause."""
+        for gap in gaps:
+            for part in gap["parts"]:
+                blind = max(0, min(part["end_ns"], end) - max(part["begin_ns"], begin))
+                self.assertEqual(blind, part["ns"] if part["cause"] == "unknown" else 0, part)
+
+    @staticmethod
+    def missing_ops(truth, dumped):
+        traced = {(r["correlation"], r["start_ns"], r["end_ns"]) for r in dumped["kernel"]}
+        return [op for op in truth["ops"] if (op["correlation"], op["start"], op["end"]) not in traced]
+
+    def test_another_client_of_cupti(self):
+        truth, out = self.run_scenario("other_client", clock="real", with_output=True)
+        summary, gaps, info = self.reports(harness.COMPLETE)
+        theirs = sorted(truth["ops"], key=lambda op: op["start"])[20:40]
+        # Each client has its own kernels, all of them and no other's.
+        self.assertEqual(json.loads(out)["kernels"], [op["correlation"] for op in theirs])
+        missing = self.missing_ops(truth, self.dump())
+        self.assertEqual([op["correlation"] for op in missing], [op["correlation"] for op in theirs])
+        # The time in which we saw nothing is in the trace, with who it was.
+        (blind,) = info["blind"]
+        self.assertEqual(blind["why"], "other_client")
+        self.assertIn("cuptiActivityRegisterCallbacks", blind["who"])
+        ours = [op for op in truth["ops"] if op not in theirs]
+        self.assertLessEqual(max(op["end"] for op in ours if op["start"] < theirs[0]["start"]), blind["begin_ns"])
+        self.assertLess(blind["begin_ns"], min(op["queued"] for op in theirs))
+        self.assertGreater(blind["end_ns"], max(op["end"] for op in theirs))
+        self.assertLessEqual(blind["end_ns"], min(op["start"] for op in ours if op["start"] > theirs[0]["start"]))
+        self.check_unknown_within(gaps, blind["begin_ns"], blind["end_ns"])
+        self.assertEqual(summary["trust"]["blind_ns"], blind["end_ns"] - blind["begin_ns"])
+        self.assertEqual(summary["trust"]["idle_unknown_ns"], blind["end_ns"] - blind["begin_ns"])
+
+    def test_records_that_cupti_dropped(self):
+        truth = self.run_scenario("bursts", "--fault", "buffers:drop:50", clock="real")
+        summary, gaps, _ = self.reports(harness.PARTIAL)
+        self.assertTrue(summary["partial"])
+        dropped = truth["counts"]["records_dropped"]
+        self.assertGreater(dropped, 5)
+        self.assertEqual(summary["loss"]["cupti_dropped"], dropped)
+        items = summary["loss"]["items"]
+        self.assertEqual({item["cause"] for item in items}, {"cupti_dropped"})
+        self.assertEqual(sum(item["count"] for item in items), dropped)
+        missing = self.missing_ops(truth, self.dump(expect=harness.PARTIAL))
+        self.assertEqual(len(missing), truth["records_by_kind"]["10"]["dropped"])
+        # Whatever is missing was submitted while records were being lost.
+        for op in missing:
+            self.assertTrue(any(i["begin_ns"] <= op["start"] and op["queued"] <= i["end_ns"] for i in items), op)
+        self.check_unknown_within(gaps, min(i["begin_ns"] for i in items), max(i["end_ns"] for i in items))
+
+    def test_the_buffer_pool_runs_out(self):
+        # CUPTI keeps every buffer until the process ends: the pool of 32 MiB is soon empty.
+        path = os.path.join(self.folder, "truth.json")
+        self.run_sim(["--fault", "buffers:at_exit:late", "--truth", path, "--", harness.SIM_STORM, "--threads", "1",
+                      "--kernels", "40000", "--kernel-ns", "100"], GPUPROBE_MEMORY_MB="32")
+        with open(path, encoding="utf-8") as file:
+            truth = json.load(file)
+        self.assertEqual(truth["violations"], [])
+        summary, _, info = self.reports(harness.PARTIAL)
+        items = {item["cause"]: item for item in summary["loss"]["items"]}
+        self.assertEqual(items["cupti_dropped"]["count"], truth["counts"]["records_dropped"])
+        self.assertEqual(items["pool_exhausted"]["count"], truth["counts"]["buffers_refused"])
+        (device,) = summary["devices"]
+        kernels = truth["records_by_kind"]["10"]
+        self.assertGreater(kernels["dropped"], 0)
+        self.assertEqual(device["kernels"]["count"], kernels["emitted"] - kernels["dropped"])
+        # When the pool ran out is known to the call: what was submitted by then is there.
+        missing = self.missing_ops(truth, self.dump(expect=harness.PARTIAL))
+        self.assertEqual(len(missing), kernels["dropped"])
+        begin, end = items["pool_exhausted"]["begin_ns"], items["pool_exhausted"]["end_ns"]
+        for op in missing:
+            self.assertTrue(begin <= op["start"] and op["queued"] <= end, op)
+        self.assertEqual({b["why"] for b in info["blind"]}, {"loss"})
+
+    def test_buffers_that_cupti_never_gave_back(self):
+        self.run_scenario("bursts", "--fault", "buffers:late:60000", clock="real")
+        summary = self.report("summary", expect=harness.PARTIAL)
+        (item,) = summary["loss"]["items"]
+        self.assertEqual((item["cause"], item["unit"]), ("not_returned", "buffers"))
+        self.assertIn("never given back", self.report_text("summary", expect=harness.PARTIAL))
 
 
 class TwoDevicesTest(ScenarioTest):
