@@ -47,8 +47,7 @@ std::string VerdictBlock(const ReportInput& input, const KernelRecordsCheck& che
   AppendLabelled(kLabelWidth, "do", verdict.action, &out);
   std::string bound;
   if (verdict.upper_bound_speedup >= kWorthNaming) {
-    bound = absl::StrCat("at most ", FormatFactor(verdict.upper_bound_speedup),
-                         " if that cost nothing");
+    bound = absl::StrCat("at most ", FormatFactor(verdict.upper_bound_speedup), " without it");
   }
   if (!verdict.runner_up.empty()) {
     absl::StrAppend(&bound, bound.empty() ? "" : "; ", verdict.runner_up);

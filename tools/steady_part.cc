@@ -11,13 +11,16 @@ namespace gpuprobe::tools {
 namespace {
 
 // Start times of the operations that are in some device's window, ascending.
-std::vector<int64_t> Starts(const Timeline& timeline, const Options& options, const Analysis& whole) {
+std::vector<int64_t> Starts(const Timeline& timeline, const Options& options,
+                            const Analysis& whole) {
   std::vector<bool> wanted(timeline.devices.size(), false);
-  for (const DeviceReport& device : whole.devices) wanted[static_cast<size_t>(device.device)] = true;
+  for (const DeviceReport& device : whole.devices)
+    wanted[static_cast<size_t>(device.device)] = true;
   std::vector<int64_t> starts;
   for (const GpuOp& op : timeline.ops) {
     if (op.device < 0 || !wanted[static_cast<size_t>(op.device)]) continue;
-    if (options.pid && timeline.processes[static_cast<size_t>(op.process)].pid != *options.pid) continue;
+    if (options.pid && timeline.processes[static_cast<size_t>(op.process)].pid != *options.pid)
+      continue;
     starts.push_back(op.start_ns);
   }
   return starts;  // Timeline::ops is sorted
@@ -37,7 +40,8 @@ int64_t IdleOutside(const Analysis& whole, const Window& window) {
 
 }  // namespace
 
-std::optional<Window> SteadyPart(const Timeline& timeline, const Options& options, const Analysis& whole) {
+std::optional<Window> SteadyPart(const Timeline& timeline, const Options& options,
+                                 const Analysis& whole) {
   if (options.from_ns || options.to_ns) return std::nullopt;
   const std::vector<int64_t> starts = Starts(timeline, options, whole);
   if (starts.size() < kEnoughOpsForPhases) return std::nullopt;
@@ -48,7 +52,8 @@ std::optional<Window> SteadyPart(const Timeline& timeline, const Options& option
   int64_t all_idle_ns = 0;
   for (const DeviceReport& device : whole.devices) all_idle_ns += device.idle_ns;
   const int64_t outside_ns = IdleOutside(whole, window);
-  if (static_cast<double>(outside_ns) < kWorthLeavingOut * static_cast<double>(all_idle_ns)) return std::nullopt;
+  if (static_cast<double>(outside_ns) < kWorthLeavingOut * static_cast<double>(all_idle_ns))
+    return std::nullopt;
   return window;
 }
 
@@ -65,10 +70,12 @@ std::string LeftOutText(const Analysis& whole, const Window& steady) {
   }
   const int64_t first_ns = std::max<int64_t>(0, steady.start_ns - window.start_ns);
   const int64_t last_ns = std::max<int64_t>(0, window.end_ns - steady.end_ns);
-  const double device_ns = static_cast<double>(first_ns) * static_cast<double>(whole.devices.size());
-  const int percent = device_ns > 0 ? static_cast<int>(100 * static_cast<double>(idle_ns) / device_ns) : 0;
-  return "the first " + DurationText(first_ns) + " (start-up, GPU idle " + std::to_string(percent) +
-         " %) and the last " + DurationText(last_ns) + " are left out of this verdict, not of the tables";
+  const double device_ns =
+      static_cast<double>(first_ns) * static_cast<double>(whole.devices.size());
+  const int percent =
+      device_ns > 0 ? static_cast<int>(100 * static_cast<double>(idle_ns) / device_ns) : 0;
+  return "verdict without the first " + DurationText(first_ns) + " (start-up, GPU idle " +
+         std::to_string(percent) + " %) and last " + DurationText(last_ns) + "; tables hold all";
 }
 
 }  // namespace gpuprobe::tools

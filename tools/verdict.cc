@@ -90,9 +90,11 @@ class Judgement {
     }
     const Cause next = LargestCause(judged_);
     if (Of(sums_, next) >= kRunnerUpShare * steady_ns_ && Of(sums_, next) > 0) {
+      // Without the thread: the line has to fit beside the bound, and the tables tell it.
+      const std::string& where = TopSite(next).where;
       verdict_.runner_up = "next is " + std::string(CauseLabel(next)) + ", " +
-                           Percent(Of(sums_, next), steady_ns_) + " of the time (" +
-                           TopSite(next).where + ")";
+                           Percent(Of(sums_, next), steady_ns_) + " (" +
+                           where.substr(0, where.find(" (thread ")) + ")";
     }
     return verdict_;
   }
@@ -223,10 +225,10 @@ class Judgement {
                    "give each process a GPU of its own, or share it through MPS; held by " +
                        TopSite(cause).where);
       case Cause::kHost:
-        return Say("host", "Host-bound", opening,
-                   "the submitting thread was outside CUDA (Python, native code or data loading)",
-                   "find out what the thread does between submissions (`probe-report gaps` has the "
-                   "times of the longest)");
+        return Say(
+            "host", "Host-bound", opening,
+            "the submitting thread was outside CUDA (Python, native code or data loading)",
+            "find out what the thread does meanwhile (`probe-report gaps` lists the longest)");
       case Cause::kStart:
       case Cause::kEnd:
       case Cause::kUnknown:
@@ -282,16 +284,12 @@ class Judgement {
   }
 
   void LaunchBound(const std::string& opening) {
-    const double per_second =
-        static_cast<double>(sums_.ops) * 1e9 / static_cast<double>(steady_ns_);
     Say("launch_bound", "Launch-bound", opening,
         "the host was submitting back to back and could not keep up",
-        "submit less often: CUDA graphs (torch.compile(mode=\"reduce-overhead\")), fused kernels "
-        "or a "
-        "larger batch");
+        "CUDA graphs (torch.compile(mode=\"reduce-overhead\")), fused kernels or a larger batch");
     verdict_.evidence += "; " + Count(sums_.kernels, "kernel") + " of " +
-                         DurationText(MeanKernelNs()) + " on average, " +
-                         Format("%.3g operations a second", per_second);
+                         DurationText(MeanKernelNs()) + " on average, an operation every " +
+                         DurationText(steady_ns_ / static_cast<int64_t>(sums_.ops));
   }
 
   // Few enough nanoseconds each, but of every kernel: the remedy is that of launch-bound.

@@ -5,7 +5,7 @@
 
     tests/sim/run-sim -- python3 tests/sim/sim_train.py [--steps 40] [--mode
     mixed|input|launch|sync|gpu]
-        [--batch-ms 12] [--workers 2] [--layers 24] [--item-every 4] [--planted FILE]
+        [--batch-ms 12] [--workers 2] [--layers 24] [--item-every 4] [--planted FILE] [--quiet]
 
   input   the loader's workers cannot keep up: the main thread sits in next_batch
   launch  many short kernels, each shorter than its launch
@@ -14,9 +14,8 @@
   mixed   input-bound first half, launch-bound second half, loss.item() every --item-every steps
 
 On the real clock the workers are real threads that "decode"; on the virtual clock (one counter
-for the
-process) the main thread plays their part. --planted writes what was planted as JSON: a list of
-{"cause","start","end"} on the record clock. Prints one line with totals at the end.
+for the process) the main thread plays their part. --planted writes what was planted as JSON: a list
+of {"cause","start","end"} on the record clock. Prints one line with totals at the end, unless --quiet.
 """
 
 import argparse
@@ -161,6 +160,7 @@ def main():
     parser.add_argument("--layers", type=int, default=24)
     parser.add_argument("--item-every", type=int, default=4)
     parser.add_argument("--planted")
+    parser.add_argument("--quiet", action="store_true")
     options = parser.parse_args()
     gpu = Gpu()
     planted = Planted(gpu)
@@ -172,6 +172,8 @@ def main():
     if options.planted:
         with open(options.planted, "w", encoding="utf-8") as file:
             json.dump(planted.items, file)
+    if options.quiet:
+        return
     print(
         json.dumps(
             {
