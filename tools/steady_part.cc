@@ -74,7 +74,7 @@ std::string LeftOutText(const Analysis& whole, const Window& steady) {
       static_cast<double>(first_ns) * static_cast<double>(whole.devices.size());
   const int percent =
       device_ns > 0 ? static_cast<int>(100 * static_cast<double>(idle_ns) / device_ns) : 0;
-  return "verdict without the first " + DurationText(first_ns) + " (start-up, GPU idle " +
+  return "without the first " + DurationText(first_ns) + " (start-up, GPU idle " +
          std::to_string(percent) + " %) and last " + DurationText(last_ns) + "; tables hold all";
 }
 

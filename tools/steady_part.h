@@ -26,7 +26,7 @@ inline constexpr double kWorthLeavingOut = 0.1;
 // window is to be judged: the user chose it, there are too few operations, or the ends do not matter.
 std::optional<Window> SteadyPart(const Timeline& timeline, const Options& options, const Analysis& whole);
 
-// "verdict without the first 5.35 s (start-up, GPU idle 99 %) and last 0.12 s; tables hold all".
+// "without the first 5.35 s (start-up, GPU idle 99 %) and last 0.12 s; tables hold all".
 std::string LeftOutText(const Analysis& whole, const Window& steady);
 
 }  // namespace gpuprobe::tools

@@ -184,8 +184,8 @@ class ScenarioTest(harness.EndToEndTest):
             self.assertEqual((device["kernels"]["count"], device["kernels"]["sum_ns"]), (count, ns(total)))
         self.assertEqual(device["untimed"]["count"], expected.untimed)
 
-    def check(self, name, devices, waits=(), **environment):
-        truth = self.run_scenario(name, **environment)
+    def check(self, name, devices, waits=(), options=(), **environment):
+        truth = self.run_scenario(name, *options, **environment)
         self.check_trace(truth, nodes=environment.get("GPUPROBE_GRAPH_NODES") == "1")
         return self.check_reports(devices, waits)
 
@@ -303,6 +303,31 @@ class OneDeviceTest(ScenarioTest):
                   (427, 637, [("synchronisation", 20), ("host", 180), ("launch_bound", 5), ("launch_latency", 5)])])},
             [Wait("cudaStreamSynchronize", 1, total=25, busy=20, idle=5, after=210),
              Wait("cuModuleLoadData", 1, total=400, busy=20, idle=380, after=220)])
+
+
+class EverywhereTest(ScenarioTest):
+    """The same by whatever door the library comes in, and with whatever CUPTI."""
+
+    def check_with(self, *options):
+        self.run_folder = os.path.join(self.folder, "-".join(options).strip("-"))
+        self.check("loss_item", {0: Device(
+            window=(0, 314), busy=(100, 0, 4), kernels=(2, 100),
+            gaps=[(52, 262, [("pageable_copy", 52), ("host", 148), ("launch_bound", 5), ("launch_latency", 5)])])},
+            [Wait("cudaMemcpyAsync", 2, total=114, busy=104, idle=10, after=210)], options=options)
+
+    def test_doors(self):
+        for door, called in (("preload", "preload"), ("injection", "injection"), ("both", "preload+injection")):
+            with self.subTest(door=door):
+                self.check_with("--door", door)
+                (process,) = self.report("info")["processes"]
+                self.assertEqual(process["door"], called)
+
+    def test_versions_of_cupti(self):
+        for version in ("18", "26", "28", "130001"):  # CUDA 11.8, 12.8, 12.9 update 1, 13.0
+            with self.subTest(version=version):
+                self.check_with("--cupti", version)
+                (process,) = self.report("info")["processes"]
+                self.assertEqual(process["cupti_version"], int(version))
 
 
 class UntimedTest(ScenarioTest):
