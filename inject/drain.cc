@@ -140,7 +140,8 @@ void Drain::Run() {
   const uint32_t tid = static_cast<uint32_t>(syscall(SYS_gettid));
   s_.drain_tid_.store(tid, std::memory_order_relaxed);  // read by FinishAtExit on this very thread
   prctl(PR_SET_NAME, "gpuprobe", 0, 0, 0);
-  period_begin_ns_ = s_.clock_.Now();
+  // Not now: on a busy machine this thread may begin after the application's first records.
+  period_begin_ns_ = s_.capture_begin_ns_;
   last_frame_ns_ = MonotonicNs();
   if (s_.off_reason_[0] != '\0') return Finish("off");
   // At once, so that a process that is killed within its first period leaves what it was and how it was

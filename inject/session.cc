@@ -185,6 +185,7 @@ void Session::Start(const char* door) {
   file_.SetName(TheRun().directory, facts_.host, facts_.pid, clock_.Now(), facts_.rank, file_id_,
                 static_cast<uint64_t>(config_.max_trace_mb) << 20);
   if (!TheRun().preloaded) InterceptLoadedClients();
+  capture_begin_ns_ = clock_.Now();
   bool capturing = false;
   if (!loaded) {
     Off("%s", why);

@@ -105,6 +105,7 @@ class Session {
   char off_reason_[400] = {};
   int64_t start_duration_ns_ = 0;
   int64_t process_start_ns_ = 0;      // trace clock
+  int64_t capture_begin_ns_ = 0;      // trace clock: nothing was recorded, or lost, before it
   uint64_t file_id_ = 0;
   size_t memory_bytes_ = 0;
   uint8_t* scratch_ = nullptr;        // for a CUPTI that may not be refused a buffer

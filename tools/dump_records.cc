@@ -2,6 +2,8 @@
 // Copyright the gpuprobe authors.
 #include "tools/dump_records.h"
 
+#include <algorithm>
+
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -60,6 +62,15 @@ const char* DamageKind(proto::Damage::Kind kind) {
 }
 
 }  // namespace
+
+bool TellsOfLoss(const proto::Frame& frame) {
+  const auto& packets = frame.trace.packet();
+  return std::any_of(packets.begin(), packets.end(), [](const Packet& packet) {
+    return (packet.has_loss() && WordsForLoss(packet.loss().cause()).hides) ||
+           (packet.has_end() && packet.end().buffers_outstanding() > 0) ||
+           (packet.has_capture() && !packet.capture().off_reason().empty());
+  });
+}
 
 DumpRecord FileRecord(const proto::TraceReader& reader) {
   DumpRecord record = {"file"};

@@ -50,6 +50,10 @@ struct DumpRecord {
 DumpRecord FileRecord(const proto::TraceReader& reader);
 DumpRecord DamageRecord(const proto::Damage& damage);
 
+// Does the frame itself say that records are missing from the trace: lost, never handed over, not
+// captured?
+bool TellsOfLoss(const proto::Frame& frame);
+
 class FrameDumper {
  public:
   // `sink` takes one record and says whether it wants more.

@@ -72,7 +72,10 @@ class FileLoader {
     std::map<uint32_t, uint32_t> context_device, context_null_stream;
     std::map<int64_t, size_t> open_blinds;              // begin -> Timeline::blinds
     int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;  // of everything in the file
-    int64_t previous_written_ns = 0;
+    int64_t previous_written_ns = 0;                    // of the last frame
+    int64_t previous_records_ns = 0;                    // of the last frame that held records
+    int64_t process_start_ns = 0;
+    bool buffers_missing = false;
     ClockReader clock;
   };
 
@@ -80,6 +83,7 @@ class FileLoader {
   void LoadPacket(const Packet& packet, const FrameHeader& header, FileState* file);
   void LoadDictionary(const Dictionary& dictionary, FileState* file);
   void LoadProcess(const ProcessInfo& info, FileState* file);
+  void LoadEnd(const End& end, const FrameHeader& header, FileState* file);
   void LoadLoss(const Loss& loss, const FrameHeader& header, FileState* file);
   void LoadBlind(const BlindPeriod& blind, const FrameHeader& header, FileState* file);
   void LoadKernels(const KernelBatch& batch, const FrameHeader& header, FileState* file);

@@ -23,8 +23,11 @@ const LossWords& WordsForLoss(uint32_t cause) {
       {"foreign_buffer", "buffers that another CUPTI client took over", "buffers", true},
       {"untimed", "calls or waits without usable times", "records", false},
   };
+  static constexpr LossWords kNotReturned = {"not_returned", "never given back by CUPTI", "buffers",
+                                             true};
   static constexpr LossWords kUnknown = {"other", "a cause that this version does not know",
                                          "records", true};
+  if (cause == kLossNotReturned) return kNotReturned;
   return cause < std::size(kWords) ? kWords[cause] : kUnknown;
 }
 

@@ -13,6 +13,8 @@ namespace gpuprobe::tools {
 inline constexpr uint32_t kLossCuptiDropped = 1;
 inline constexpr uint32_t kLossQueueFull = 3;
 inline constexpr uint32_t kLossWriterFull = 6;
+// No number of the file's: what End.buffers_outstanding says.
+inline constexpr uint32_t kLossNotReturned = 1000;
 
 struct LossWords {
   const char* key;   // "cupti_dropped": JSON

@@ -39,11 +39,16 @@ int Fail(const std::string& message) {
   return kExitUnusable;
 }
 
+// A reader that has seen enough (| head) needs no message, a full disk does.
+int FailOutput(const absl::Status& status) {
+  return absl::IsAborted(status) ? kExitUnusable : Fail(std::string(status.message()));
+}
+
 int Print(const std::string& text) {
   absl::StatusOr<Output> output = Output::Open("", {});
   output->Write(text);
   const absl::Status status = output->Close();
-  return status.ok() ? kExitComplete : Fail(std::string(status.message()));
+  return status.ok() ? kExitComplete : FailOutput(status);
 }
 
 // First GPU operation that the options leave: what --from and --to count from.
@@ -120,8 +125,7 @@ int Report(const CommandLine& command, const InputFiles& files) {
   if (!output.ok()) return Fail(std::string(output.status().message()));
   const ReportInput input = {*run, analysis, *options, command.top};
   output->Write(RenderReport(command.report, command.format, input));
-  if (const absl::Status status = output->Close(); !status.ok())
-    return Fail(std::string(status.message()));
+  if (const absl::Status status = output->Close(); !status.ok()) return FailOutput(status);
   for (const Unusable& unusable : run->unusable) Fail(unusable.message);
   const bool complete = run->complete() && !CheckKernelRecords(input).unavailable;
   return complete ? kExitComplete : kExitPartial;
@@ -136,14 +140,12 @@ int Dump(const CommandLine& command, const InputFiles& files) {
   const absl::StatusOr<bool> complete =
       WriteDump(files, {command.format, command.pid, command.top}, &*output);
   if (!complete.ok()) return Fail(std::string(complete.status().message()));
-  if (const absl::Status status = output->Close(); !status.ok())
-    return Fail(std::string(status.message()));
+  if (const absl::Status status = output->Close(); !status.ok()) return FailOutput(status);
   return *complete ? kExitComplete : kExitPartial;
 }
 
 int Main(const std::vector<std::string>& arguments) {
-  // A reader that goes away (| head) must end in a message and an exit code of ours, not in a
-  // signal.
+  // A reader that goes away (| head) must end in an exit code of ours, not in a signal.
   std::signal(SIGPIPE, SIG_IGN);
   const absl::StatusOr<CommandLine> command = ParseCommandLine(arguments);
   if (!command.ok()) {

@@ -24,7 +24,8 @@ bool SameFile(const std::string& a, const std::string& b) {
 }
 
 absl::Status Failure(const std::string& name, int error) {
-  return absl::UnavailableError(absl::StrCat("cannot write to ", name, ": ", std::strerror(error)));
+  const std::string text = absl::StrCat("cannot write to ", name, ": ", std::strerror(error));
+  return error == EPIPE ? absl::AbortedError(text) : absl::UnavailableError(text);
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ std::string Text(const Layout& layout, const ActivityTable& activity, const Repo
       cells.push_back(FormatThroughput(row.bytes, stats.total_ns));
     }
     if (layout.failures) cells.push_back(row.failed == 0 ? "-" : FormatCount(row.failed));
-    cells.push_back(layout.mangled ? ShortKernelName(row.name, kNameWidth) : row.name);
+    cells.push_back(row.mangled.empty() ? row.name : ShortKernelName(row.name, kNameWidth));
     table.rows.push_back(std::move(cells));
   }
   std::string out = TextPreamble(input);

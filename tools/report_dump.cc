@@ -125,14 +125,15 @@ class Dumper {
     writer_.Begin(reader->path());
     Write(FileRecord(*reader));
     proto::Frame frame;
-    bool records = false;
+    bool records = false, lost = false;
     FrameDumper dumper([this](const DumpRecord& record) { return Write(record); });
     while (!full_ && reader->Next(&frame)) {
       records |= frame.header().records() > 0;
+      lost |= TellsOfLoss(frame);
       if (options_.pid.has_value() && dumper.PidOf(frame) != *options_.pid) continue;
       dumper.Dump(frame);
     }
-    bool complete = true;
+    bool complete = !lost;
     for (const proto::Damage& damage : reader->damage()) {
       Write(DamageRecord(damage));
       // A capture without a record is empty, not incomplete.

@@ -3,6 +3,7 @@
 #include "tools/report_parts.h"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 #include <utility>
 #include <vector>
@@ -187,8 +188,9 @@ std::string Completeness(const ReportInput& input) {
     at->second += loss.count;
   }
   for (const auto& [cause, count] : losses) {
-    missing.push_back(absl::StrCat(FormatCount(count), " ", WordsForLoss(cause).unit,
-                                   " lost: ", WordsForLoss(cause).text));
+    const LossWords& words = WordsForLoss(cause);
+    const std::string one(words.unit, std::strlen(words.unit) - 1);  // units are plurals
+    missing.push_back(absl::StrCat(FormatPlural(count, one.c_str()), " lost: ", words.text));
   }
   for (const ProcessCapture& capture : run.captures) {
     if (!capture.off_reason.empty()) {

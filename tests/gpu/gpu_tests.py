@@ -191,7 +191,9 @@ class OtherTools(GpuTest):
             files = [p.stat().st_size for p in target.iterdir()]
             self.assertTrue(files, run.stdout + run.stderr)
             sizes.append(max(files))
-            self.assertFalse(run.traces.exists() and any(run.traces.iterdir()))
+            # nsys itself initialises CUDA and is recorded, without any work; its target is not.
+            if run.traces.exists():
+                self.assertEqual(0, sum(d["kernels"]["count"] for d in run.report()["devices"]))
         self.assertLess(abs(sizes[0] - sizes[1]), 0.1 * sizes[0])
 
     def test_under_compute_sanitizer_the_host_runs_on(self):

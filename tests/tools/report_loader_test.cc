@@ -13,6 +13,7 @@
 
 #include "tests/tools/temp_folder.h"
 #include "tests/tools/trace_maker.h"
+#include "tools/loss_causes.h"
 #include "tools/trace_loader.h"
 
 namespace gpuprobe::tools {
@@ -320,6 +321,35 @@ TEST_F(LoaderTest, LossesAndBlindPeriodsAreKeptWithTheirTimes) {
   EXPECT_EQ(run.timeline.blinds[1].begin_ns, kT + 500);
   EXPECT_EQ(run.timeline.blinds[1].end_ns, kT + 900);
   EXPECT_THAT(run.timeline.blinds[1].who, HasSubstr("libkineto.so"));
+}
+
+TEST_F(LoaderTest, BuffersThatCuptiKeptAreALossSinceAFlushLastBroughtRecords) {
+  TraceMaker trace;
+  trace.Kernel("k", kT + 100, kT + 200, 1);
+  trace.CloseFrame();
+  trace.CloseFrame();  // a frame that holds no record
+  trace.Kernel("k", kT + 800, kT + 900, 2);
+  trace.Finish(2);
+  const LoadedRun run = Load({Save(trace, "kept.gpuprobe")});
+  EXPECT_FALSE(run.complete());
+  ASSERT_EQ(run.timeline.losses.size(), 1u);
+  EXPECT_EQ(run.timeline.losses[0].cause, kLossNotReturned);
+  EXPECT_EQ(run.timeline.losses[0].count, 2u);
+  ASSERT_EQ(run.timeline.blinds.size(), 1u);
+  const Blind& blind = run.timeline.blinds[0];
+  EXPECT_EQ(blind.why, Blind::Why::kLoss);
+  EXPECT_GE(blind.begin_ns, kT + 200);
+  EXPECT_LT(blind.begin_ns, kT + 800);
+  EXPECT_EQ(blind.end_ns, run.timeline.processes[0].capture_end_ns);
+}
+
+TEST_F(LoaderTest, ACaptureThatIsEmptyBecauseCuptiKeptItIsNotCalledEmpty) {
+  TraceMaker trace;
+  trace.CloseFrame();
+  trace.Finish(1);
+  const LoadedRun run = Load({Save(trace, "kept.gpuprobe")});
+  EXPECT_FALSE(run.complete());
+  EXPECT_TRUE(run.notices.empty());
 }
 
 TEST_F(LoaderTest, ADamagedFrameCostsItsRecordsAndIsBlindMeanwhile) {

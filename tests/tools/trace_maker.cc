@@ -259,8 +259,8 @@ void TraceMaker::CloseFrame() {
   if (!writer_.CloseFrame()) Give("a frame was refused");
 }
 
-void TraceMaker::Finish() {
-  if (!writer_.Finish("exit", 0)) Give("the last frame was refused");
+void TraceMaker::Finish(uint32_t buffers_outstanding) {
+  if (!writer_.Finish("exit", buffers_outstanding)) Give("the last frame was refused");
 }
 
 void TraceMaker::Save(const std::string& path) const {

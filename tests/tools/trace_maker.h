@@ -71,7 +71,7 @@ class TraceMaker {
 
   void CloseFrame();
   // Everything written so far; `Finish` adds the End packet.
-  void Finish();
+  void Finish(uint32_t buffers_outstanding = 0);
   const std::string& bytes() const { return bytes_; }
   // Where each frame begins in bytes().
   const std::vector<size_t>& frames() const { return frames_; }
