@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# What does attribution cost an operation?
 if(TARGET gpuprobe_analysis)
-  add_executable(bench_analyse ${CMAKE_CURRENT_LIST_DIR}/bench_analyse.cc)
-  target_link_libraries(bench_analyse PRIVATE gpuprobe_warnings gpuprobe_analysis)
+  gpuprobe_bench(bench_analyse SOURCES bench_analyse.cc LIBS gpuprobe_analysis)
 endif()

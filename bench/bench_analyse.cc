@@ -5,13 +5,14 @@
 // itself? The worst case: launch-bound, a gap before every kernel, one launch call a kernel and a
 // synchronisation every thousand.
 //
-//   bench_analyse [million operations, default 1]
+//   bench_analyse [million operations, default 1 | --smoke]
 #include <sys/resource.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <random>
+#include <string_view>
 
 #include "tools/analysis.h"
 #include "tools/timeline.h"
@@ -61,7 +62,8 @@ double PeakMib() {
 }
 
 int Main(int argc, char** argv) {
-  const double millions = argc > 1 ? std::atof(argv[1]) : 1.0;
+  const bool smoke = argc > 1 && std::string_view(argv[1]) == "--smoke";
+  const double millions = smoke ? 0.02 : argc > 1 ? std::atof(argv[1]) : 1.0;
   const auto operations = static_cast<size_t>(millions * 1e6);
   const Timeline timeline = LaunchBound(operations);
   const double before_mib = PeakMib();

@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# What does decoding a CUPTI buffer cost a record?
 if(TARGET gpuprobe_cupti)
   find_package(ZLIB REQUIRED)
-  add_executable(bench_decode bench_decode.cc)
-  target_link_libraries(bench_decode PRIVATE gpuprobe_warnings gpuprobe_cupti ZLIB::ZLIB)
-  if(GPUPROBE_BUILD_TESTS)
-    add_test(NAME bench_decode_smoke COMMAND bench_decode --smoke)
-    set_tests_properties(bench_decode_smoke PROPERTIES LABELS "bench")
-  endif()
+  gpuprobe_bench(bench_decode SOURCES bench_decode.cc LIBS gpuprobe_cupti ZLIB::ZLIB)
 endif()

@@ -16,7 +16,7 @@ MULTIPROCESSING = CUDA + """
 import multiprocessing
 def child(count):
     work(count)
-    time.sleep(0.3)  # some flush periods: workers end by os._exit
+    time.sleep(0.6)  # many flush periods: workers end by os._exit
     return os.getpid()
 if __name__ == "__main__":
     method, parent_works = sys.argv[1], sys.argv[2] == "1"

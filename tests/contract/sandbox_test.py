@@ -47,7 +47,10 @@ class SandboxTest(host.ContractTest):
         # setuid reaches every thread by a signal, ours too, and waits for all of them.
         self.need_root()
         script = self.root / "script.py"
-        script.write_text(host.CUDA_IN_PYTHON + f"work(100)\nos.setgid({NOBODY})\nos.setuid({NOBODY})\n"
+        script.write_text(host.CUDA_IN_PYTHON + "work(100)\nimport glob\n"
+                          # Only root may make a file there.
+                          "while not glob.glob(os.environ['GPUPROBE_OUT'] + '/*'): time.sleep(0.01)\n"
+                          f"os.setgid({NOBODY})\nos.setuid({NOBODY})\n"
                           "work(100)\nprint('launched=200', 'user=%d' % os.getuid())\n")
         result = self.check([sys.executable, script])
         self.assertEqual(result.fields()["user"], NOBODY)

@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
+if(NOT GPUPROBE_BUILD_TOOLS)
+  return()
+endif()
 # Loader, renderers and command of probe-report.
 add_library(gpuprobe_trace_maker STATIC ${CMAKE_CURRENT_LIST_DIR}/trace_maker.cc)
 target_link_libraries(gpuprobe_trace_maker PRIVATE gpuprobe_warnings gpuprobe_sanitize PUBLIC gpuprobe_proto_write)

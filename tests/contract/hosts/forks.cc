@@ -176,7 +176,7 @@ int Daemon() {
 
 int Exec(const char* self, int left) {
   Work();
-  SleepMs(200);
+  SleepMs(400);  // many flush periods: no exit handler runs before an exec
   if (left > 1) {
     const std::string next = std::to_string(left - 1);
     execl(self, self, "exec", next.c_str(), nullptr);

@@ -171,8 +171,11 @@ int main(int argc, char** argv) {
   static gpuprobe::contract::Gpu gpu;
   gpu.Open();
   dl_iterate_phdr(&NoteObject, nullptr);
-  gpuprobe::contract::SleepMs(100);  // its thread has named itself
-  FindLibraryThread();
+  // Its thread names itself when it first runs.
+  for (int i = 0; i < 100 && g_library.begin != 0 && g_library_thread == 0; ++i) {
+    gpuprobe::contract::SleepMs(20);
+    FindLibraryThread();
+  }
   std::barrier start(thread_count + 1), done(thread_count + 1), leave(thread_count + 1);
   std::vector<std::thread> threads;
   threads.reserve(static_cast<size_t>(thread_count));
