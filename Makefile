@@ -9,7 +9,7 @@ CMAKE_ARGS ?=
 SETUP ?= scripts/setup
 
 .DEFAULT_GOAL := build
-.PHONY: build reader test demo bench bench-smoke asan tsan fuzz format lint package clean help
+.PHONY: build reader test fuzzers demo bench bench-smoke asan tsan fuzz format lint package clean help
 
 build:  ## install what is missing, configure, build all into build/ (ships: build/dist)
 	@$(SETUP)
@@ -25,8 +25,19 @@ reader:  ## build probe-report and probe-run alone: needs no CUPTI headers
 	@cmake --preset reader $(CMAKE_ARGS)
 	@cmake --build build/reader -j $(JOBS)
 
-test: build  ## build all and run every test; TEST=regex runs those whose names match
+test: build fuzzers  ## build all and run every test; TEST=regex runs those whose names match
 	@scripts/run-tests build $(if $(TEST),-R '$(TEST)')
+
+# What the short fuzz runs of make test need; without clang they are skipped.
+fuzzers: build
+	@if scripts/setup --check fuzz 2> /dev/null; then \
+	  $(MAKE) --no-print-directory build/fuzz/build.ninja && \
+	  cmake --build build/fuzz --target fuzzers -j $(JOBS); \
+	else rm -rf build/fuzz/fuzzers; fi
+
+build/fuzz/build.ninja: CMakePresets.json
+	@cmake --preset fuzz $(CMAKE_ARGS)
+	@touch $@
 
 demo: build  ## record a training loop with a planted bottleneck and report on it (simulated where there is no GPU)
 	@scripts/demo
@@ -51,8 +62,9 @@ tsan:  ## the tests under ThreadSanitizer
 
 fuzz:  ## run every fuzzer for FUZZ_SECONDS (60); findings stay below build/fuzz
 	@$(SETUP) build fuzz
-	@cmake --preset fuzz $(CMAKE_ARGS)
-	@cmake --build build/fuzz -j $(JOBS)
+	@$(MAKE) --no-print-directory build/build.ninja build/fuzz/build.ninja
+	@cmake --build build -j $(JOBS) --target fuzz_seeds
+	@cmake --build build/fuzz -j $(JOBS) --target fuzzers
 	@scripts/fuzz build/fuzz $(FUZZ_SECONDS)
 
 format:  ## clang-format all sources in place

@@ -6,7 +6,8 @@
 #   gpuprobe_offline_tool(name a.cc ...): a program that ships, in build/dist/bin.
 #   gpuprobe_test(name SOURCES ... LIBS ...): a GoogleTest program.
 #   gpuprobe_python_test(name script.py): a unittest file.
-#   gpuprobe_fuzzer(name SOURCES ... LIBS ... [SEEDS dir]): a libFuzzer target, and a test over its seeds.
+#   gpuprobe_fuzzer(name SOURCES ... LIBS ... [SECONDS n] [SEEDS_BY ...]): a libFuzzer target, a short run of it
+#     in make test, and its seeds.
 #   gpuprobe_bench(name SOURCES ... LIBS ... [GOOGLE]): a program that make bench runs.
 
 add_library(gpuprobe_warnings INTERFACE)
@@ -120,25 +121,52 @@ function(gpuprobe_python_test name script)
     ENVIRONMENT "${GPUPROBE_TEST_ENVIRONMENT};GPUPROBE_TEST_SOURCE_DIR=${CMAKE_SOURCE_DIR};GPUPROBE_TEST_BUILD_DIR=${CMAKE_BINARY_DIR};${T_ENVIRONMENT}")
 endfunction()
 
-# gpuprobe_fuzzer(name SOURCES a.cc ... LIBS x y [SEEDS dir]) : a source that defines
-# LLVMFuzzerTestOneInput. With GPUPROBE_FUZZ it becomes build/fuzz/fuzzers/<name>, run by make fuzz.
-# Otherwise, where it has seeds, a test that feeds it every seed and variants of it
-# (tests/replay_seeds_main.cc).
+# gpuprobe_fuzzer(name SOURCES a.cc ... LIBS x y SECONDS n [SEEDS_BY target argument ...]) : a source that
+# defines LLVMFuzzerTestOneInput.
+#   The fuzz preset makes build/fuzz/fuzzers/<name> of it (target fuzzers), for scripts/fuzz.
+#   The release preset has a test that runs that one for some seconds, and makes the seeds: SEEDS_BY's program
+#     is called with its arguments and the folder fuzz-seeds/<name> (target fuzz_seeds).
+#   The sanitizer presets have a test instead that feeds it every seed and every past finding
+#     (tests/testdata/fuzz/<name>), each also cut and with bits flipped (tests/replay_seeds_main.cc).
+if(GPUPROBE_FUZZ)
+  add_custom_target(fuzzers)
+else()
+  add_custom_target(fuzz_seeds ALL)
+endif()
 function(gpuprobe_fuzzer name)
-  cmake_parse_arguments(F "" "SEEDS" "SOURCES;LIBS" ${ARGN})
-  if(NOT F_SEEDS)
-    set(F_SEEDS "")
-  endif()
+  cmake_parse_arguments(F "" "SECONDS" "SOURCES;LIBS;SEEDS_BY" ${ARGN})
   if(GPUPROBE_FUZZ)
     add_executable(${name} ${F_SOURCES})
     target_link_libraries(${name} PRIVATE gpuprobe_warnings gpuprobe_sanitize ${F_LIBS})
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzzers)
-    file(WRITE ${CMAKE_BINARY_DIR}/fuzzers/${name}.seeds "${F_SEEDS}\n")
-  elseif(F_SEEDS AND GPUPROBE_BUILD_TESTS)
+    add_dependencies(fuzzers ${name})
+    return()
+  endif()
+  set(_inputs "")
+  if(F_SEEDS_BY)
+    set(_seeds ${CMAKE_BINARY_DIR}/fuzz-seeds/${name})
+    list(POP_FRONT F_SEEDS_BY _maker)
+    add_custom_command(OUTPUT ${_seeds}.made
+      COMMAND ${CMAKE_COMMAND} -E make_directory ${_seeds}
+      COMMAND ${_maker} ${F_SEEDS_BY} ${_seeds}
+      COMMAND ${CMAKE_COMMAND} -E touch ${_seeds}.made
+      DEPENDS ${_maker})
+    add_custom_target(${name}_make_seeds DEPENDS ${_seeds}.made)
+    add_dependencies(fuzz_seeds ${name}_make_seeds)
+    list(APPEND _inputs ${_seeds})
+  endif()
+  set(_findings ${CMAKE_SOURCE_DIR}/tests/testdata/fuzz/${name})
+  if(EXISTS ${_findings})
+    list(APPEND _inputs ${_findings})
+  endif()
+  if(NOT GPUPROBE_SANITIZE)
+    add_test(NAME ${name} COMMAND ${CMAKE_SOURCE_DIR}/scripts/fuzz ${CMAKE_BINARY_DIR}/fuzz ${F_SECONDS} ${name})
+    set_tests_properties(${name} PROPERTIES LABELS "fuzz" TIMEOUT 300 SKIP_RETURN_CODE 77)
+  elseif(_inputs)
     add_executable(${name}_seeds ${F_SOURCES} ${CMAKE_SOURCE_DIR}/tests/replay_seeds_main.cc)
     target_link_libraries(${name}_seeds PRIVATE gpuprobe_warnings gpuprobe_sanitize ${F_LIBS})
-    add_test(NAME ${name}_seeds COMMAND ${name}_seeds ${F_SEEDS})
+    add_test(NAME ${name}_seeds COMMAND ${name}_seeds ${_inputs})
     set_tests_properties(${name}_seeds PROPERTIES LABELS "unit" TIMEOUT 300)
   endif()
 endfunction()

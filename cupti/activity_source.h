@@ -43,6 +43,9 @@ struct Outcome {     // what was asked for and CUPTI's answer
 
 class ActivitySource {
  public:
+  static constexpr size_t kMaxKinds = 16;  // of outcomes()
+  static constexpr size_t kMaxAttributes = 12;
+
   constexpr ActivitySource() = default;
   ActivitySource(const ActivitySource&) = delete;
   ActivitySource& operator=(const ActivitySource&) = delete;
@@ -78,9 +81,6 @@ class ActivitySource {
   const Outcome* attributes(size_t* count) const;
 
  private:
-  static constexpr size_t kMaxKinds = 16;
-  static constexpr size_t kMaxAttributes = 12;
-
   struct Refusal {
     const char* call;
     Result result;  // kSuccess: none

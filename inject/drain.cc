@@ -388,10 +388,8 @@ void Drain::AddCapture(proto::PacketBuilder* out) {
     out->AddUint(3, IsDefault(s_.config_, settings[i]) ? 1 : 0);
     out->EndMessage();
   }
-  const cupti::Outcome* outcomes = s_.source_.outcomes(&count);
-  AddOutcomes(7, outcomes, count, out);
-  outcomes = s_.source_.attributes(&count);
-  AddOutcomes(8, outcomes, count, out);
+  AddOutcomes(7, s_.kinds_, s_.kind_count_, out);
+  AddOutcomes(8, s_.attributes_, s_.attribute_count_, out);
   out->AddString(9, s_.off_reason_);
   for (size_t i = 0; i < s_.warnings_.count; ++i) out->AddString(10, s_.warnings_.text[i]);
   out->AddUint(11, s_.config_.graph_nodes ? 1 : 0);

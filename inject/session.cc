@@ -134,9 +134,18 @@ bool Session::StartCapture() {
   options.graph_nodes = config_.graph_nodes;
   options.latency_timestamps = config_.latency_timestamps;
   char why[300];
-  if (source_.Start(&api_, options, &OnBufferRequested, &OnBufferCompleted, why, sizeof why)) return true;
-  Off("%s", why);
-  return false;
+  const bool started =
+      source_.Start(&api_, options, &OnBufferRequested, &OnBufferCompleted, why, sizeof why);
+  KeepOutcomes();
+  if (!started) Off("%s", why);
+  return started;
+}
+
+void Session::KeepOutcomes() {
+  const cupti::Outcome* outcomes = source_.outcomes(&kind_count_);
+  std::memcpy(kinds_, outcomes, kind_count_ * sizeof *outcomes);
+  outcomes = source_.attributes(&attribute_count_);
+  std::memcpy(attributes_, outcomes, attribute_count_ * sizeof *outcomes);
 }
 
 bool Session::StartDrainThread() {
@@ -203,8 +212,13 @@ void Session::Start(const char* door) {
   // Registered here and not at load: exit handlers run in reverse order, and this one has to run before
   // the driver's own, which was registered when CUDA was initialised a moment ago.
   std::atexit(&ExitHandler);
-  // release: partner is phase().
-  if (capturing) phase_.store(Phase::kActive, std::memory_order_release);
+  // release: partner is phase(). Not where the drain thread has turned us off meanwhile: the file cannot be
+  // written, and this thread had to wait for longer than a flush period.
+  Phase starting = Phase::kStarting;
+  if (capturing) {
+    phase_.compare_exchange_strong(starting, Phase::kActive, std::memory_order_release,
+                                   std::memory_order_relaxed);
+  }
 }
 
 void Session::AskDrain(std::atomic<uint32_t>* request) {
@@ -277,10 +291,10 @@ void Session::StepAside(const char* who, TakingCall call) {
 }
 
 void Session::ComeBack() {
-  if (!Mine() || !aside_.load(std::memory_order_acquire)) return;
-  if (poisoned_.load(std::memory_order_relaxed)) return;  // set once, by the thread that ended CUPTI
+  if (!Mine() || !aside_.load(std::memory_order_acquire)) return;  // partner: StepAside
   if (!LockControl()) return;
-  if (aside_.load(std::memory_order_relaxed)) {  // under the lock
+  // relaxed: under the lock, as where they are stored.
+  if (aside_.load(std::memory_order_relaxed) && !poisoned_.load(std::memory_order_relaxed)) {
     const bool resumed = source_.Resume();
     SessionEvent event = {};
     event.time_ns = clock_.Now();
@@ -294,8 +308,13 @@ void Session::ComeBack() {
 }
 
 void Session::GiveUpCupti(const char* who) {
+  if (!Mine()) return;
+  // First, and under the lock: the drain thread comes back by itself from a client that has left, also
+  // between our stepping aside and the caller's cuptiFinalize.
+  const bool locked = LockControl();
+  poisoned_.store(true, std::memory_order_relaxed);
+  if (locked) UnlockControl();
   StepAside(who, TakingCall::kFinalize);
-  poisoned_.store(true, std::memory_order_relaxed);  // see ComeBack
 }
 
 void Session::NoteForeignCall(uint32_t kinds) {

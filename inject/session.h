@@ -87,6 +87,7 @@ class Session {
 
   bool ReserveMemory();
   bool StartCapture();
+  void KeepOutcomes();
   bool StartDrainThread();
   void Off(const char* format, ...) __attribute__((format(printf, 2, 3)));
   void AskDrain(std::atomic<uint32_t>* request);
@@ -103,6 +104,10 @@ class Session {
   ProcessFacts facts_ = {};
   const char* door_ = "";
   char off_reason_[400] = {};
+  // CUPTI's answers at the start. Those in source_ change with every pause, on other threads.
+  cupti::Outcome kinds_[cupti::ActivitySource::kMaxKinds] = {};
+  cupti::Outcome attributes_[cupti::ActivitySource::kMaxAttributes] = {};
+  size_t kind_count_ = 0, attribute_count_ = 0;
   int64_t start_duration_ns_ = 0;
   int64_t process_start_ns_ = 0;      // trace clock
   int64_t capture_begin_ns_ = 0;      // trace clock: nothing was recorded, or lost, before it
@@ -121,7 +126,7 @@ class Session {
   // The control lock: other clients' threads and the drain thread's shutdown.
   std::atomic<uint32_t> control_{0};
   std::atomic<bool> aside_{false};
-  std::atomic<bool> poisoned_{false};
+  std::atomic<bool> poisoned_{false};          // cuptiFinalize was called; under the lock
   std::atomic<uint32_t> foreign_kinds_{0};
   std::atomic<int64_t> foreign_call_ns_{0};   // CLOCK_MONOTONIC
 

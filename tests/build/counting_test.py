@@ -24,7 +24,7 @@ class CountingTest(unittest.TestCase):
         with open(os.path.join(self.build, "CMakeCache.txt"), "w", encoding="ascii") as file:
             file.write("GPUPROBE_SANITIZE:STRING=\n")
 
-    def program(self, name, cases=None, status=0, properties="", tests=1):
+    def program(self, name, cases=None, status=0, properties="", tests=1, says=""):
         """A program that writes a result file as GoogleTest would; cases None: writes none."""
         path = os.path.join(self.build, name)
         xml = "<testsuites><testsuite>" + "".join(CASE[c] for c in cases or "") + "</testsuite></testsuites>"
@@ -34,7 +34,7 @@ class CountingTest(unittest.TestCase):
                 file.write(f'out="${{GTEST_OUTPUT#xml:}}{name}"\nn=""\n'
                            'while ! (set -C; > "$out$n.xml") 2> /dev/null; do n=_$((${n#_} + 1)); done\n'
                            f"echo '{xml}' > \"$out$n.xml\"\n")
-            file.write(f"exit {status}\n")
+            file.write(f"echo '{says}'\nexit {status}\n")
         os.chmod(path, os.stat(path).st_mode | stat.S_IXUSR)
         for i in range(tests):
             test = name if i == 0 else f"{name}.{i}"
@@ -48,6 +48,7 @@ class CountingTest(unittest.TestCase):
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("CTEST_", "GTEST_"))}
         result = subprocess.run([sys.executable, os.path.join(SOURCE, "scripts/run-tests"), self.build, *arguments],
                                 capture_output=True, text=True, env=environment, check=False)
+        self.output = result.stdout
         return result.stdout.splitlines()[-1] if result.stdout else result.stderr, result.returncode
 
     def test_cases_of_all_programs_are_summed(self):
@@ -65,6 +66,12 @@ class CountingTest(unittest.TestCase):
         self.program("two", status=1)
         self.program("three", status=77, properties="SKIP_RETURN_CODE 77")
         self.assertEqual(self.run_it()[0], "1 passed, 1 failed, 1 skipped")
+
+    def test_reasons_of_skipped_cases_are_told_and_counted(self):
+        self.program("one", "ssp")
+        self.program("two", status=77, properties="SKIP_RETURN_CODE 77", says="no GPU here")
+        self.assertEqual(self.run_it(), ("1 passed, 0 failed, 3 skipped", 0))
+        self.assertIn("skipped 2: why\nskipped 1: no GPU here\n", self.output)
 
     def test_program_that_fails_after_its_cases_passed_is_a_failure(self):
         self.program("one", "ppp", status=1)
