@@ -242,10 +242,14 @@ class Torch(GpuTest):
         self.assertEqual(with_probe["adds_outside"], adds)
         info = run.report("info")
         blind = info["blind"]
-        self.assertEqual(3, len(blind))
         for period in blind:
             self.assertIn("libtorch", period["who"])
             self.assertGreater(period["end_ns"], period["begin_ns"])
+        # Beside the windows torch.profiler switches an attribute once, for a moment.
+        self.assertEqual(3, sum("RegisterTimestampCallback" in period["who"] for period in blind), blind)
+        for period in blind:
+            if "SetAttribute" in period["who"]:
+                self.assertLess(period["end_ns"] - period["begin_ns"], 10_000_000)
 
     def test_profiler_windows_preloaded(self):
         self.check_profiler_windows("preload")
