@@ -225,7 +225,7 @@ void FileLoader::LoadEnd(const End& end, const FrameHeader& header, FileState* f
   run_->captures[static_cast<size_t>(file->process)].end_reason = end.reason();
   if (end.buffers_outstanding() == 0) return;
   // The last flush gets back every buffer, finished or not (so on an H200: none was left in any of
-  // 24 runs). One that is missing holds what was made since a flush last brought records, or
+  // 20 runs). One that is missing holds what was made since a flush last brought records, or
   // earlier.
   file->buffers_missing = true;
   Loss loss;
