@@ -27,7 +27,7 @@ class ProjectTextTest(unittest.TestCase):
         return project_text.problems_of(root)
 
     def test_clean_files_have_no_problem(self):
-        self.assertEqual(self.problems_with("tools/x.cc", LICENCE + "int x;  // in ./work/x, $HOME/root/\n"), [])
+        self.assertEqual(self.problems_with("tools/x.cc", LICENCE + "int x;  // in ./src/x, $HOME/root/\n"), [])
         self.assertEqual(self.problems_with("scripts/x", "#!/bin/sh\n#" + LICENCE[2:]), [])
         self.assertEqual(self.problems_with("docs/x.md", "Prose.\n"), [])
 

@@ -61,7 +61,7 @@ class LauncherTest(unittest.TestCase):
         os.chmod(report, 0o755)
         return tree
 
-    def library(self, tree=None):
+    def our_lib(self, tree=None):
         return os.path.realpath(os.path.join(tree or self.tree, "lib/libgpuprobe.so"))
 
     def command(self, *arguments):
@@ -82,16 +82,16 @@ class LauncherTest(unittest.TestCase):
     # The environment of the command.
 
     def test_library_beside_the_program_is_preloaded(self):
-        self.assertEqual(self.preload_of(), self.library())
+        self.assertEqual(self.preload_of(), self.our_lib())
 
     def test_other_preloads_keep_their_bytes_and_order(self):
         # Entries that do not exist: ld.so says so on the stderr of sh, which is not looked at here.
         self.assertEqual(self.preload_of(env={"LD_PRELOAD": "libx.so liby.so:libz.so"}),
-                         "libx.so liby.so:libz.so:" + self.library())
+                         "libx.so liby.so:libz.so:" + self.our_lib())
 
     def test_preload_given_by_option_is_the_one_extended(self):
         self.assertEqual(self.preload_of("-e", "LD_PRELOAD=libx.so", env={"LD_PRELOAD": "liby.so"}),
-                         "libx.so:" + self.library())
+                         "libx.so:" + self.our_lib())
 
     def test_library_can_be_named(self):
         other = os.path.join(self.work, "libother.so")
@@ -101,7 +101,7 @@ class LauncherTest(unittest.TestCase):
     def test_started_through_a_symbolic_link_it_finds_its_own_library(self):
         link = os.path.join(self.work, "pr")
         os.symlink(os.path.join(self.tree, "bin/probe-run"), link)
-        self.assertEqual(self.preload_of(program=link), self.library())
+        self.assertEqual(self.preload_of(program=link), self.our_lib())
 
     def test_path_that_the_loader_would_split_gets_an_alias_that_goes_away(self):
         tree = self.install(os.path.join(self.root, "my tools: new"))
@@ -119,7 +119,7 @@ class LauncherTest(unittest.TestCase):
         result = self.run_it("-q", "--door=injection", "--", "sh", "-c",
                              'printf "%s %s" "$LD_PRELOAD" "$CUDA_INJECTION64_PATH"',
                              env={"LD_PRELOAD": "libx.so"})
-        self.assertEqual(result.stdout, "libx.so " + self.library())
+        self.assertEqual(result.stdout, "libx.so " + self.our_lib())
 
     def test_injection_door_that_another_tool_uses_is_not_taken(self):
         result = self.run_it("--door=injection", "--", "echo", "ran",
