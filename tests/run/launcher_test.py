@@ -111,7 +111,7 @@ class LauncherTest(unittest.TestCase):
                              program=os.path.join(tree, "bin/probe-run"), env={"TMPDIR": self.root})
         alias, target, mapped = result.stdout.splitlines()
         self.assertNotRegex(alias, "[ :]")
-        self.assertEqual(target, self.library(tree))
+        self.assertEqual(target, self.our_lib(tree))
         self.assertEqual(mapped, "True")
         self.assertFalse(os.path.exists(os.path.dirname(alias)))
 
