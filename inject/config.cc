@@ -20,7 +20,7 @@ constexpr Setting kSettings[] = {
     {"GPUPROBE_OUT", SettingType::kText, AT(out), 0, 0, 0,
      "directory of the run; default: gpuprobe-<date>T<time>-<pid> in the working directory"},
     {"GPUPROBE_CHILDREN", SettingType::kBool, AT(children), 1, 0, 1,
-     "0: child processes do not inherit the preload and are not recorded"},
+     "off: child processes do not inherit the preload and are not recorded"},
     {"GPUPROBE_KERNELS", SettingType::kBool, AT(kernels), 1, 0, 1,
      "GPU work: kernels, copies, sets, graphs"},
     {"GPUPROBE_RUNTIME_API", SettingType::kBool, AT(runtime_api), 1, 0, 1,
@@ -61,16 +61,6 @@ size_t TextCapacity(const Setting& s) {
 void* Member(Config* config, const Setting& s) { return reinterpret_cast<char*>(config) + s.offset; }
 const void* Member(const Config& config, const Setting& s) {
   return reinterpret_cast<const char*>(&config) + s.offset;
-}
-
-bool ParseBool(const char* text, bool* out) {
-  for (const char* yes : {"1", "on", "true", "yes"}) {
-    if (std::strcmp(text, yes) == 0) return *out = true, true;
-  }
-  for (const char* no : {"0", "off", "false", "no"}) {
-    if (std::strcmp(text, no) == 0) return *out = false, true;
-  }
-  return false;
 }
 
 // Plain decimal; no strtoll, whose locale and errno are the host's.
@@ -144,6 +134,16 @@ void WarnAboutUnknown(Warnings* warnings) {
 }
 
 }  // namespace
+
+bool ParseBool(const char* text, bool* out) {
+  for (const char* yes : {"1", "on", "true", "yes"}) {
+    if (std::strcmp(text, yes) == 0) return *out = true, true;
+  }
+  for (const char* no : {"0", "off", "false", "no"}) {
+    if (std::strcmp(text, no) == 0) return *out = false, true;
+  }
+  return false;
+}
 
 const Setting* Settings(size_t* count) {
   *count = kSettingCount;

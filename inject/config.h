@@ -52,6 +52,9 @@ struct Warnings {
   void Add(const char* format, ...) __attribute__((format(printf, 2, 3)));
 };
 
+// "1", "on", "true", "yes" and their opposites. False: none of these, *out unchanged.
+bool ParseBool(const char* text, bool* out);
+
 // Defaults, then the environment. Never fails.
 void LoadConfig(Config* config, Warnings* warnings);
 

@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "inject/config.h"
 #include "inject/environment.h"
 #include "inject/process_facts.h"
 #include "inject/session.h"
@@ -125,7 +126,9 @@ void PrepareEnvironment() {
     changes[count++] = {kOutVariable, g_run.directory};
   }
   const char* children = GetEnv("GPUPROBE_CHILDREN");
-  const bool alone = children != nullptr && std::strcmp(children, "0") == 0;
+  bool keep = true;
+  if (children != nullptr && !ParseBool(children, &keep)) keep = true;
+  const bool alone = !keep;
   if (alone && list != nullptr && RemoveFromPreloadList(list, kLibraryName, preload, sizeof preload) >= 0) {
     changes[count++] = {"LD_PRELOAD", preload};
   }

@@ -108,6 +108,66 @@ int32_t FileLoader::DeviceOf(uint32_t ordinal, FileState* file) {
   return file->devices[ordinal] = Last(run_->timeline.devices);
 }
 
+void FileLoader::DescribeDevice(const DeviceInfo& info, FileState* file) {
+  const std::string uuid = UuidText(info.uuid());
+  const Device described = {uuid, info.name(), static_cast<int32_t>(info.device()),
+                            info.memory_bytes(), info.sm_count()};
+  const auto known = uuid.empty() ? device_by_uuid_.end() : device_by_uuid_.find(uuid);
+  const auto placed = file->devices.find(info.device());
+  if (placed == file->devices.end()) {
+    if (known == device_by_uuid_.end()) {
+      run_->timeline.devices.push_back(described);
+      if (!uuid.empty()) device_by_uuid_[uuid] = Last(run_->timeline.devices);
+    }
+    file->devices[info.device()] =
+        known != device_by_uuid_.end() ? known->second : Last(run_->timeline.devices);
+    return;
+  }
+  // CUPTI tells of a device in one of its buffers, and other threads' work can reach the trace before it: what
+  // was a device without a name turns out to be this one.
+  const int32_t nameless = placed->second;
+  Device& device = run_->timeline.devices[static_cast<size_t>(nameless)];
+  if (!device.uuid.empty() || !device.name.empty()) return;
+  if (known == device_by_uuid_.end() || known->second == nameless) {
+    device = described;
+    if (!uuid.empty()) device_by_uuid_[uuid] = nameless;
+    return;
+  }
+  placed->second = known->second;
+  same_device_[nameless] = known->second;
+  const auto streams = file->streams;
+  for (const auto& [key, stream] : streams) {
+    const auto& [of_device, context, id] = key;
+    if (of_device != nameless) continue;
+    file->streams[{known->second, context, id}] = stream;
+    run_->timeline.streams[static_cast<size_t>(stream)].device = known->second;
+  }
+}
+
+// Leaves out the devices that turned out to be others, and renumbers the rest.
+void FileLoader::MergeDevices() {
+  if (same_device_.empty()) return;
+  Timeline& timeline = run_->timeline;
+  std::vector<Device> kept;
+  std::vector<int32_t> renumbered(timeline.devices.size());
+  for (size_t i = 0; i < timeline.devices.size(); ++i) {
+    if (same_device_.contains(static_cast<int32_t>(i))) continue;
+    renumbered[i] = static_cast<int32_t>(kept.size());
+    kept.push_back(std::move(timeline.devices[i]));
+  }
+  for (const auto& [nameless, known] : same_device_) {
+    renumbered[static_cast<size_t>(nameless)] = renumbered[static_cast<size_t>(known)];
+  }
+  timeline.devices = std::move(kept);
+  const auto renumber = [&renumbered](int32_t* device) {
+    if (*device >= 0) *device = renumbered[static_cast<size_t>(*device)];
+  };
+  for (GpuOp& op : timeline.ops) renumber(&op.device);
+  for (UntimedOp& op : timeline.untimed) renumber(&op.device);
+  for (SyncOp& sync : timeline.syncs) renumber(&sync.device);
+  for (Stream& stream : timeline.streams) renumber(&stream.device);
+}
+
 int32_t FileLoader::StreamOf(int32_t device, uint32_t context, uint32_t stream, FileState* file) {
   if (stream == kInvalidId) return -1;
   const auto [at, added] = file->streams.try_emplace(
@@ -171,19 +231,7 @@ void FileLoader::LoadDictionary(const Dictionary& dictionary, FileState* file) {
     }
     ids.copy_shapes.push_back(at->second);
   }
-  for (const DeviceInfo& info : dictionary.devices()) {
-    if (file->devices.contains(info.device())) continue;
-    const std::string uuid = UuidText(info.uuid());
-    const auto known = uuid.empty() ? device_by_uuid_.end() : device_by_uuid_.find(uuid);
-    if (known != device_by_uuid_.end()) {
-      file->devices[info.device()] = known->second;
-      continue;
-    }
-    run_->timeline.devices.push_back({uuid, info.name(), static_cast<int32_t>(info.device()),
-                                      info.memory_bytes(), info.sm_count()});
-    file->devices[info.device()] = Last(run_->timeline.devices);
-    if (!uuid.empty()) device_by_uuid_[uuid] = Last(run_->timeline.devices);
-  }
+  for (const DeviceInfo& info : dictionary.devices()) DescribeDevice(info, file);
   for (const ContextInfo& context : dictionary.contexts()) {
     file->context_device[context.context()] = context.device();
     file->context_null_stream[context.context()] = context.null_stream();
@@ -377,7 +425,13 @@ void FileLoader::CloseFile(const proto::TraceReader& reader) {
       process.capture_begin_ns = file.first_ns;
       process.capture_end_ns = file.last_ns;
     }
-    run_->captures[static_cast<size_t>(file.process)].clock = file.clock.facts();
+    ProcessCapture& capture = run_->captures[static_cast<size_t>(file.process)];
+    capture.clock = file.clock.facts();
+    // The writer's own totals stand in front of what a frame holds: the last frame is missing in them.
+    if (states_.size() == 1 && capture.cost.known) {
+      capture.cost.records = input.records;
+      capture.cost.written_bytes = input.bytes;
+    }
   }
   AddDamage(reader);
 }
@@ -419,6 +473,7 @@ absl::Status FileLoader::Load(const std::string& path) {
 }
 
 void FileLoader::Finish() {
+  MergeDevices();
   for (const auto& [copy, original] : skipped_copies_) {
     run_->notices.push_back(
         absl::StrCat(copy, " holds the same trace as ", original, ": read once"));

@@ -2,6 +2,9 @@
 // Copyright the gpuprobe authors.
 //
 // probe-report: wires command line, loader, analyses and renderers together; decides the exit code.
+#include <unistd.h>
+
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <optional>
@@ -42,6 +45,12 @@ int Fail(const std::string& message) {
 // A reader that has seen enough (| head) needs no message, a full disk does.
 int FailOutput(const absl::Status& status) {
   return absl::IsAborted(status) ? kExitUnusable : Fail(std::string(status.message()));
+}
+
+// A word in the place of the subcommand that names no file: misspelt, not a run.
+bool LooksLikeSubcommand(const std::string& path) {
+  const bool word = std::all_of(path.begin(), path.end(), [](char c) { return c >= 'a' && c <= 'z'; });
+  return word && !path.empty() && access(path.c_str(), F_OK) != 0;
 }
 
 int Print(const std::string& text) {
@@ -153,6 +162,10 @@ int Main(const std::vector<std::string>& arguments) {
   }
   if (command->help) return Print(HelpText());
   if (command->version) return Print("probe-report " GPUPROBE_VERSION "\n");
+  if (LooksLikeSubcommand(command->paths.front())) {
+    return Fail(absl::StrCat("no subcommand and no file is called ", command->paths.front(),
+                             "\ntry probe-report --help"));
+  }
   const InputFiles files = FindInputFiles(command->paths);
   return command->report == ReportKind::kDump ? Dump(*command, files) : Report(*command, files);
 }

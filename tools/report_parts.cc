@@ -40,6 +40,13 @@ std::string WhyNoKernelRecords(const LoadedRun& run) {
       return absl::StrCat("CUPTI refused kernel records (error ", kind.result, ")");
     }
   }
+  const auto asked = [](const ProcessCapture& capture) {
+    return capture.kinds.empty() || std::any_of(capture.kinds.begin(), capture.kinds.end(),
+                                                [](const CaptureOutcome& kind) { return IsKernelKind(kind.name); });
+  };
+  if (std::none_of(run.captures.begin(), run.captures.end(), asked)) {
+    return "Kernels were not asked for (GPUPROBE_KERNELS=off)";
+  }
   return "CUPTI accepted the request and delivered none; its version may not fit the driver (see "
          "info)";
 }

@@ -107,7 +107,8 @@ class Judgement {
                           " recorded, none with usable times.";
     } else {
       verdict_.kind = "no_gpu_work";
-      verdict_.headline = "No GPU work was recorded.";
+      verdict_.headline = sums_.span_ns > 0 ? "The GPU did nothing in this part of the run."
+                                            : "No GPU work was recorded.";
     }
     return verdict_;
   }
@@ -332,6 +333,9 @@ class Judgement {
         return "load modules before the loop (" + api.name + ")";
       case CallClass::kContext:
         return "create and destroy once, not in the loop (" + api.name + ")";
+      case CallClass::kLaunch:
+        return "find what holds launches up for a millisecond and more: too few CPU cores for the "
+               "threads, a lock of the driver's, kernels loaded lazily";
       default:
         return "";
     }

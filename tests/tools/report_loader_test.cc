@@ -136,6 +136,36 @@ TEST_F(LoaderTest, DriverCallsBeneathARuntimeCallAreFolded) {
   EXPECT_EQ(run.timeline.ops[0].submission, 2);
 }
 
+TEST_F(LoaderTest, ADeviceDescribedAfterItsFirstWorkIsOneDevice) {
+  // Work of other threads can reach the trace before the buffer in which CUPTI describes the device.
+  TraceMaker first({.pid = 1, .file_id = 1}), second({.pid = 2, .file_id = 2});
+  first.Device(0, 0xab, "NVIDIA H200");
+  first.Kernel("k", kT + 100, kT + 200, 1);
+  second.Kernel("k", kT + 300, kT + 400, 1);
+  second.CloseFrame();
+  second.Device(0, 0xab, "NVIDIA H200");
+  second.Kernel("k", kT + 500, kT + 600, 2);
+  first.Finish();
+  second.Finish();
+  const LoadedRun run = Load({Save(first, "first.gpuprobe"), Save(second, "second.gpuprobe")});
+  ASSERT_EQ(run.timeline.devices.size(), 1u);
+  EXPECT_EQ(run.timeline.devices[0].name, "NVIDIA H200");
+  for (const GpuOp& op : run.timeline.ops) EXPECT_EQ(op.device, 0);
+  EXPECT_EQ(run.timeline.streams.size(), 2u) << "one a process";
+  for (const Stream& stream : run.timeline.streams) EXPECT_EQ(stream.device, 0);
+}
+
+TEST_F(LoaderTest, ADeviceDescribedLateGetsItsName) {
+  TraceMaker trace;
+  trace.Kernel("k", kT + 100, kT + 200, 1);
+  trace.CloseFrame();
+  trace.Device(0, 0xab, "NVIDIA H200");
+  trace.Kernel("k", kT + 300, kT + 400, 2);
+  const LoadedRun run = LoadOne(&trace);
+  ASSERT_EQ(run.timeline.devices.size(), 1u);
+  EXPECT_EQ(run.timeline.devices[0].name, "NVIDIA H200");
+}
+
 TEST_F(LoaderTest, AmongCallsOfOneIdTheOneThatSubmitsWins) {
   TraceMaker trace;
   trace.Call("cuModuleGetFunction", MadeClass::kOther, kT + 100, kT + 105, 1, 4711,
