@@ -203,6 +203,15 @@ TEST_F(CliTest, WindowsDevicesAndProcessesNarrowTheReport) {
   EXPECT_EQ(Report({"--from", "2s", "--to", "1s", path}).exit_code, 1);
 }
 
+TEST_F(CliTest, AWindowBeyondAllTimesIsCutToThem) {
+  const std::string path = Write("a.gpuprobe", GoodTrace());
+  const Result r = Report({"--format", "json", "--from", "@-9223372036854775808", "--to",
+                           "@9223372036854775807", path});
+  EXPECT_EQ(r.exit_code, 0) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("\"span\":4611686018427387904"));
+  EXPECT_THAT(Report({"--from", "2000000h", "--to", "2000001h", path}).exit_code, AnyOf(0, 1));
+}
+
 TEST_F(CliTest, WrongUsageIsOneWithAHint) {
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
            {}, {"--nonsense", "x"}, {"--top"}, {"--format", "xml", "x"}}) {
