@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -165,7 +166,7 @@ TEST_F(CliTest, DumpShowsEveryRecordInFileOrder) {
   trace.Finish();
   const std::string path = Write("all.gpuprobe", trace.bytes());
   const Result r = Report({"dump", path});
-  EXPECT_EQ(r.exit_code, 0);
+  EXPECT_EQ(r.exit_code, 3);  // records were lost
   EXPECT_THAT(
       r.out,
       HasSubstr(
@@ -402,6 +403,39 @@ TEST_F(CliTest, AFolderOfManyProcessesIsOneRun) {
   const Result r = Report({folder_.Path("run")});
   EXPECT_EQ(r.exit_code, 0) << r.err;
   EXPECT_THAT(r.out, StartsWith("gpuprobe: run run, 4 processes, 2 GPUs (2x NVIDIA H200)"));
+}
+
+TEST_F(CliTest, DumpOfATraceThatLostRecordsIsPartial) {
+  TraceMaker lost, missing;
+  lost.Kernel("k", kT, kT + 500, 1);
+  lost.Loss(LossCause::kCuptiDropped, 5, kT, kT + 1'000);
+  lost.Finish();
+  missing.Kernel("k", kT, kT + 500, 1);
+  missing.Finish(/*buffers_outstanding=*/2);
+  EXPECT_EQ(Report({"dump", Write("lost.gpuprobe", lost.bytes())}).exit_code, 3);
+  EXPECT_EQ(Report({"dump", Write("missing.gpuprobe", missing.bytes())}).exit_code, 3);
+}
+
+TEST_F(CliTest, ARunMayHaveMoreFilesThanAProcessMayOpen) {
+  std::filesystem::create_directory(folder_.Path("run"));
+  constexpr rlim_t kDescriptors = 20;
+  for (rlim_t i = 0; i < 3 * kDescriptors; ++i) {
+    MadeProcess process;
+    process.file_id = 1 + i;
+    TraceMaker trace(process);
+    trace.Kernel("k", kT, kT + 500, 1);
+    trace.Finish();
+    Write("run/" + std::to_string(i) + ".gpuprobe", trace.bytes());
+  }
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit low = {kDescriptors, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  const Result summary = Report({folder_.Path("run")});
+  const Result dump = Report({"dump", folder_.Path("run")});
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(summary.exit_code, 0) << summary.err;
+  EXPECT_EQ(dump.exit_code, 0) << dump.err;
 }
 
 }  // namespace
