@@ -268,14 +268,19 @@ void Drain::CloseFrameIfDue(int64_t now) {
   last_frame_ns_ = now;
 }
 
-// The file cannot be written any more: stop recording, for good. What is lost is counted, but there is no
-// place left to write that down; the line on stderr is all.
+// What is lost with the file is counted, but there is no place left to write that down; the line on stderr
+// is all.
+void Drain::NoteFailedFile() {
+  if (s_.off_reason_[0] == '\0') s_.Off("%s cannot be written: errno %d", s_.file_.path(), s_.file_.error_number());
+}
+
+// The file cannot be written any more: stop recording, for good.
 void Drain::CheckFile() {
   if (!s_.stepped_aside() && s_.LockControl()) {
     s_.source_.Pause();
     s_.UnlockControl();
   }
-  s_.Off("%s cannot be written: errno %d", s_.file_.path(), s_.file_.error_number());
+  NoteFailedFile();
   PrintLine();
   s_.finished_.store(1, std::memory_order_release);  // partner: FinishAtExit
   FutexWakeAll(&s_.finished_);
@@ -296,6 +301,7 @@ void Drain::Finish(const char* reason) {
   TakeLosses();
   s_.file_.LiftSizeLimit();
   s_.writer_.Finish(reason, s_.pool_.stats().outstanding);
+  if (s_.file_.failed()) NoteFailedFile();
   PrintLine();
   Phase active = Phase::kActive;
   // release: partner is phase().

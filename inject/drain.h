@@ -30,6 +30,7 @@ class Drain {
   void TakeEvents();
   void OnEvent(const SessionEvent& event);
   void CloseFrameIfDue(int64_t now);
+  void NoteFailedFile();
   void CheckFile();
   void Answer();
   void Finish(const char* reason);

@@ -29,6 +29,8 @@ constexpr size_t kOtherBytes = 3u << 20;
 // Below this CUPTI version (CUDA 12.9) a refused buffer request crashes CUPTI (seen by Kineto).
 constexpr uint32_t kFirstVersionThatMayBeRefused = 27;
 constexpr uint32_t kEventRings = 64;
+// One is in use for each launching thread; a pool of fewer loses most of what a few threads do.
+constexpr size_t kFewestBuffers = 16;
 
 uint32_t Pid() { return static_cast<uint32_t>(getpid()); }
 uint32_t Tid() { return static_cast<uint32_t>(syscall(SYS_gettid)); }
@@ -97,12 +99,19 @@ void Session::Off(const char* format, ...) {
 
 bool Session::ReserveMemory() {
   const size_t cap = static_cast<size_t>(config_.memory_mb) << 20;
-  const size_t buffer_bytes = static_cast<size_t>(config_.buffer_kb) << 10;
+  const size_t pool_bytes = cap - kWriterBytes - kOtherBytes;
+  size_t buffer_bytes = static_cast<size_t>(config_.buffer_kb) << 10;
+  if (buffer_bytes + 64 > pool_bytes / kFewestBuffers) {
+    config_.buffer_kb = static_cast<int64_t>((pool_bytes / kFewestBuffers - 64) >> 12 << 2);
+    warnings_.Add("GPUPROBE_BUFFER_KB reduced to %lld: GPUPROBE_MEMORY_MB=%lld has no room for more",
+                  static_cast<long long>(config_.buffer_kb), static_cast<long long>(config_.memory_mb));
+    buffer_bytes = static_cast<size_t>(config_.buffer_kb) << 10;
+  }
   void* writer_memory = mmap(nullptr, kWriterBytes, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (writer_memory == MAP_FAILED) return false;
   if (!events_.Init(kEventRings)) return false;
-  size_t count = (cap - kWriterBytes - kOtherBytes) / (buffer_bytes + 64);
+  size_t count = pool_bytes / (buffer_bytes + 64);
   if (count > BufferPool::kMaxCount) count = BufferPool::kMaxCount;
   if (api_.version != 0 && api_.version < kFirstVersionThatMayBeRefused) {
     if (count > 1) --count;

@@ -19,14 +19,6 @@ namespace {
 // Above what hosts use; below the usual soft limit of 1024.
 constexpr int kPreferredDescriptor = 700;
 
-// fstat() is a versioned symbol of glibc 2.33: the system call is not.
-bool Identify(int fd, uint64_t* device, uint64_t* inode) {
-  struct stat s;
-  if (syscall(SYS_fstat, fd, &s) != 0) return false;
-  *device = s.st_dev;
-  *inode = s.st_ino;
-  return true;
-}
 
 bool MakeDirectories(const char* path) {
   char part[1024];
@@ -91,23 +83,37 @@ bool TraceFile::Create() {
   if (!MakeDirectories(directory_)) return errno_ = errno, false;
   const int fd = open(path_, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_APPEND | O_NOFOLLOW, 0666);
   if (fd < 0) return errno_ = errno, false;
+  // By the path, not by the descriptor: a host that takes every number may have taken this one since, and
+  // its file would be written to for ours. (lstat() is a versioned symbol of glibc 2.33: the call is not.)
+  struct stat s;
+  if (syscall(SYS_lstat, path_, &s) != 0) return errno_ = errno, false;
+  device_ = s.st_dev;
+  inode_ = s.st_ino;
+  if (!IsOurs(fd)) return Reopen();
   fd_ = MoveHigh(fd);
-  return Identify(fd_, &device_, &inode_);
+  return IsOurs(fd_) || Reopen();
 }
 
-bool TraceFile::Usable() {
-  if (fd_ < 0) return Create();
-  uint64_t device, inode;
-  if (Identify(fd_, &device, &inode) && device == device_ && inode == inode_) return true;
-  // Not ours any more: never close it.
+bool TraceFile::IsOurs(int fd) const {
+  struct stat s;
+  return syscall(SYS_fstat, fd, &s) == 0 && s.st_dev == device_ && s.st_ino == inode_;
+}
+
+// The descriptor is not ours any more: it is never closed.
+bool TraceFile::Reopen() {
   const int fd = open(path_, O_WRONLY | O_CLOEXEC | O_APPEND | O_NOFOLLOW);
   if (fd < 0) return errno_ = errno, false;
   fd_ = MoveHigh(fd);
-  if (Identify(fd_, &device, &inode) && device == device_ && inode == inode_) return true;
+  if (IsOurs(fd_)) return true;
   close(fd_);
   fd_ = -1;
   errno_ = ESTALE;
   return false;
+}
+
+bool TraceFile::Usable() {
+  if (fd_ < 0) return Create();
+  return IsOurs(fd_) || Reopen();
 }
 
 bool TraceFile::Append(const uint8_t* data, size_t size) {

@@ -40,6 +40,8 @@ class TraceFile {
  private:
   bool Create();
   bool Usable();                                 // descriptor is still our file, reopened if need be
+  bool IsOurs(int fd) const;
+  bool Reopen();
 
   char directory_[1024] = {};
   char path_[1400] = {};

@@ -37,6 +37,9 @@ int32_t Lookup(const std::vector<int32_t>& ids, uint32_t id) {
   return id < ids.size() ? ids[id] : -1;
 }
 
+// Into the times that records may have (1970 to 2116), so that differences cannot overflow.
+int64_t Bounded(int64_t ns) { return std::clamp<int64_t>(ns, 0, int64_t{1} << 62); }
+
 const char* DamageKey(proto::Damage::Kind kind) {
   switch (kind) {
     case proto::Damage::Kind::kTornTail:
@@ -262,7 +265,8 @@ void FileLoader::LoadLoss(const Loss& loss, const FrameHeader& header, FileState
     const int64_t begin = item.begin_ns != 0 ? item.begin_ns : file->previous_written_ns;
     const int64_t end = item.end_ns != 0 ? item.end_ns : header.written_ns();
     if (begin < end) {
-      run_->timeline.blinds.push_back({begin, end, file->process, Blind::Why::kLoss, words.text});
+      run_->timeline.blinds.push_back(
+          {Bounded(begin), Bounded(end), file->process, Blind::Why::kLoss, words.text});
     }
   }
   run_->timeline.losses.push_back(item);
@@ -288,16 +292,17 @@ void FileLoader::LoadEnd(const End& end, const FrameHeader& header, FileState* f
 void FileLoader::LoadBlind(const BlindPeriod& blind, const FrameHeader& header, FileState* file) {
   const std::string who =
       blind.reason().empty() ? blind.who() : absl::StrCat(blind.who(), ", ", blind.reason());
-  const int64_t end_ns = blind.end_ns() != 0 ? blind.end_ns() : header.written_ns();
+  const int64_t begin_ns = Bounded(blind.begin_ns());
+  const int64_t end_ns = Bounded(blind.end_ns() != 0 ? blind.end_ns() : header.written_ns());
   // A period that is not over is written again, with the same begin, when it is.
   const auto [at, added] =
       file->open_blinds.try_emplace(blind.begin_ns(), run_->timeline.blinds.size());
   if (added) {
-    run_->timeline.blinds.push_back({blind.begin_ns(), std::max(blind.begin_ns(), end_ns),
-                                     file->process, Blind::Why::kOtherClient, who});
+    run_->timeline.blinds.push_back(
+        {begin_ns, std::max(begin_ns, end_ns), file->process, Blind::Why::kOtherClient, who});
   } else {
     Blind& known = run_->timeline.blinds[at->second];
-    known.end_ns = std::max(blind.end_ns() != 0 ? blind.begin_ns() : known.end_ns, end_ns);
+    known.end_ns = std::max(blind.end_ns() != 0 ? begin_ns : known.end_ns, end_ns);
   }
 }
 
@@ -387,7 +392,8 @@ void FileLoader::AddDamage(const proto::TraceReader& reader) {
       const int64_t begin = damage.begin_ns != 0 ? damage.begin_ns : process.capture_begin_ns;
       const int64_t end = damage.end_ns != 0 ? damage.end_ns : process.capture_end_ns;
       if (begin >= end) continue;
-      run_->timeline.blinds.push_back({begin, end, file.process, Blind::Why::kDamage,
+      run_->timeline.blinds.push_back({Bounded(begin), Bounded(end), file.process,
+                                       Blind::Why::kDamage,
                                        absl::StrCat(input.path, ": ", problems.back())});
     }
   }

@@ -118,15 +118,17 @@ std::string CutArgumentNamespaces(std::string_view name) {
 // Without its last template arguments, so many that it fits: "kernel<4, Functor<...>, ...>".
 // Unchanged if not even the first fits.
 std::string DropLastArguments(const std::string& name, size_t width) {
+  constexpr std::string_view kRest = ", ...>";
   const size_t open = name.find('<');
   if (open == name.npos || !name.ends_with('>')) return name;
   int depth = 0;
+  size_t columns = DisplayWidth(name);  // before `at`
   for (size_t at = name.size() - 1; at > open; --at) {
+    columns -= DisplayWidth(std::string_view(name).substr(at, 1));
     if (name[at] == '>') ++depth;
     if (name[at] == '<') --depth;
     if (name[at] != ',' || depth != 1) continue;
-    std::string shorter = name.substr(0, at) + ", ...>";
-    if (DisplayWidth(shorter) <= width) return shorter;
+    if (columns + kRest.size() <= width) return name.substr(0, at).append(kRest);
   }
   return name;
 }
@@ -145,9 +147,13 @@ constexpr std::pair<std::string_view, std::string_view> kShorter[] = {
 std::string CutNamespaces(std::string_view name) {
   std::string out(name);
   for (const auto& [from, to] : kShorter) {
-    for (size_t at = out.find(from); at != std::string::npos; at = out.find(from, at + to.size())) {
-      out.replace(at, from.size(), to);
+    std::string shorter;
+    size_t begin = 0;
+    for (size_t at = out.find(from); at != out.npos; at = out.find(from, begin)) {
+      shorter.append(out, begin, at - begin).append(to);
+      begin = at + from.size();
     }
+    if (begin != 0) out = shorter.append(out, begin);
   }
   return out;
 }
@@ -197,7 +203,10 @@ std::string ShortKernelName(std::string_view demangled, size_t width) {
   std::string shown(Signature(cut));
   if (shown.empty()) shown = cut;
   if (DisplayWidth(shown) > width) shown = CutArgumentNamespaces(shown);
-  for (int keep = TemplateDepth(shown) - 1; keep >= 1 && DisplayWidth(shown) > width; --keep) {
+  // The brackets of `width` levels alone are too wide: where to begin with a name of thousands.
+  const int deepest = static_cast<int>(std::min<size_t>(width, kMaxDemangledBytes));
+  for (int keep = std::min(TemplateDepth(shown) - 1, deepest);
+       keep >= 1 && DisplayWidth(shown) > width; --keep) {
     shown = FoldTemplates(shown, keep);
   }
   if (DisplayWidth(shown) > width) shown = DropLastArguments(shown, width);

@@ -107,10 +107,12 @@ absl::StatusOr<Options> MakeOptions(const Timeline& timeline, const CommandLine&
   options.pid = command.pid;
   if (command.min_gap_ns.has_value()) options.min_gap_ns = *command.min_gap_ns;
   const int64_t start_ns = WindowStart(timeline, command);
-  const auto at = [start_ns](const TimePoint& point) {
-    int64_t sum = 0;
-    if (point.absolute) return point.ns;
-    return __builtin_add_overflow(start_ns, point.ns, &sum) ? INT64_MAX : sum;
+  // No record lies outside of these; the length of a window that does would overflow.
+  constexpr int64_t kEarliestNs = 0, kLatestNs = int64_t{1} << 62;
+  const auto at = [&](const TimePoint& point) {
+    int64_t ns = point.ns;
+    if (!point.absolute && __builtin_add_overflow(start_ns, point.ns, &ns)) ns = kLatestNs;
+    return std::clamp(ns, kEarliestNs, kLatestNs);
   };
   if (command.from.has_value()) options.from_ns = at(*command.from);
   if (command.to.has_value()) options.to_ns = at(*command.to);

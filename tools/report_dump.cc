@@ -15,6 +15,7 @@
 #include "tools/format_json.h"
 #include "tools/format_table.h"
 #include "tools/format_text.h"
+#include "tools/loss_causes.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -75,8 +76,12 @@ class LineWriter {
 
   void Text(const DumpRecord& record) {
     absl::StrAppend(&line_, record.kind);
-    if (record.timed)
-      absl::StrAppend(&line_, " ", record.start_ns, " +", record.end_ns - record.start_ns);
+    if (record.timed) {
+      // Unsigned: times are whatever the file says.
+      absl::StrAppend(
+          &line_, " ", record.start_ns, " +",
+          static_cast<uint64_t>(record.end_ns) - static_cast<uint64_t>(record.start_ns));
+    }
     if (!record.fields.empty()) absl::StrAppend(&line_, " ", AllFields(record));
     if (!record.name.empty()) absl::StrAppend(&line_, " ", ToPrintable(record.name));
     line_.push_back('\n');
@@ -109,6 +114,16 @@ class LineWriter {
   std::string path_, line_;
   JsonWriter json_;
 };
+
+// What makes a run partial for the other reports, too (LoadedRun::complete).
+bool TellsOfLoss(const proto::Frame& frame) {
+  for (const Packet& packet : frame.trace.packet()) {
+    if (packet.has_loss() && WordsForLoss(packet.loss().cause()).hides) return true;
+    if (packet.has_end() && packet.end().buffers_outstanding() > 0) return true;
+    if (packet.has_capture() && !packet.capture().off_reason().empty()) return true;
+  }
+  return false;
+}
 
 class Dumper {
  public:
@@ -165,27 +180,25 @@ class Dumper {
 absl::StatusOr<bool> WriteDump(const InputFiles& files, const DumpOptions& options,
                                Output* output) {
   std::vector<Unusable> unusable = files.unusable;
-  std::vector<std::unique_ptr<proto::TraceReader>> readers;
+  Dumper dumper(options, output);
+  bool complete = true, opened = false;
+  // One file at a time: a run may have more files than a process may have descriptors.
   for (const std::string& path : files.paths) {
     absl::StatusOr<std::unique_ptr<proto::TraceReader>> reader = proto::TraceReader::Open(path);
-    if (reader.ok()) {
-      readers.push_back(*std::move(reader));
-    } else {
+    if (!reader.ok()) {
       unusable.push_back({path, std::string(reader.status().message())});
+      continue;
     }
+    if (!opened) dumper.Open();
+    opened = true;
+    complete &= dumper.DumpFile(reader->get());
   }
-  if (readers.empty()) {
+  if (!opened) {
     return absl::InvalidArgumentError(absl::StrJoin(
         unusable, "\n",
         [](std::string* out, const Unusable& item) { absl::StrAppend(out, item.message); }));
   }
-  Dumper dumper(options, output);
-  dumper.Open();
-  bool complete = unusable.empty();
-  for (auto& reader : readers) {
-    complete &= dumper.DumpFile(reader.get());
-    reader.reset();
-  }
+  complete &= unusable.empty();
   dumper.Close(!complete, unusable);
   return complete;
 }

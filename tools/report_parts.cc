@@ -306,7 +306,12 @@ int64_t Origin(const Analysis& analysis) {
 }
 
 std::string RelativeTime(int64_t ns, int64_t origin_ns) {
-  const int64_t us = (ns - origin_ns) / 1000;
+  int64_t since_ns = 0;
+  // Of losses and frames the times are whatever the file says.
+  if (__builtin_sub_overflow(ns, origin_ns, &since_ns)) {
+    since_ns = ns < origin_ns ? INT64_MIN : INT64_MAX;
+  }
+  const int64_t us = since_ns / 1000;
   const int64_t magnitude = us < 0 ? -us : us;
   return absl::StrFormat("%s%d.%06ds", us < 0 ? "-" : "", magnitude / 1000000, magnitude % 1000000);
 }

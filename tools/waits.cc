@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 namespace gpuprobe::tools {
@@ -124,22 +125,33 @@ class WaitMeter {
     return activities_[slot_[device]].busy.Overlap(begin, end);
   }
 
-  // Backwards, so that the next submission of each thread to each device is at hand.
+  // Backwards, so that the next submission of each thread to each device is at hand. A thread feeds
+  // few devices, mostly one: what is kept are the pairs that occur, not a table of all.
   void MeasureAll() {
-    const size_t devices = timeline_.devices.size();
-    std::vector<int64_t> next_start(timeline_.threads.size() * devices, kNever);
+    struct Latest {
+      int32_t device = -1;
+      int64_t* start_ns = nullptr;  // in next_start
+    };
+    const uint64_t devices = timeline_.devices.size();
+    std::unordered_map<uint64_t, int64_t> next_start;
+    std::vector<Latest> latest(timeline_.threads.size());
     auto wait = waits_.rbegin();
     for (size_t i = timeline_.calls.size(); i-- > 0;) {
       const int32_t call = static_cast<int32_t>(i);
       const int32_t thread = timeline_.calls[i].thread;
       if (wait != waits_.rend() && wait->call == call) {
-        Measure(*wait, wait->device < 0 ? kNever : next_start[thread * devices + wait->device]);
+        const auto next = wait->device < 0 ? next_start.end()
+                                           : next_start.find(thread * devices + wait->device);
+        Measure(*wait, next == next_start.end() ? kNever : next->second);
         ++wait;
       }
       const int32_t op = host_.OpOf(call);
-      if (op >= 0 && thread >= 0 && timeline_.ops[op].device >= 0) {
-        next_start[thread * devices + timeline_.ops[op].device] = timeline_.ops[op].start_ns;
+      if (op < 0 || thread < 0 || timeline_.ops[op].device < 0) continue;
+      const int32_t device = timeline_.ops[op].device;
+      if (latest[thread].device != device) {
+        latest[thread] = {device, &next_start[thread * devices + device]};
       }
+      *latest[thread].start_ns = timeline_.ops[op].start_ns;
     }
   }
 

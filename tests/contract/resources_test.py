@@ -48,6 +48,13 @@ class MemoryTest(host.ContractTest):
         self.assertGreater(lost, 0)
         self.assertLess(trace.kernels, fields["launched"])
 
+    def test_buffers_that_do_not_fit_into_the_cap_are_made_smaller(self):
+        result, fields = self.measure(2, 300, {"GPUPROBE_MEMORY_MB": "32", "GPUPROBE_BUFFER_KB": "16384"})
+        self.assertLessEqual(fields["mapped"], 32 * MIB)
+        trace = self.only_trace(result)
+        self.assertEqual(trace.kernels, fields["launched"])
+        self.assertEqual(sum("GPUPROBE_BUFFER_KB reduced" in warning for warning in trace.warnings), 1)
+
     def test_no_memory_is_taken_from_the_heap_after_the_start(self):
         _, fields = self.measure(8, 3000, {"GPUPROBE_FLUSH_MS": "20"})
         self.assertEqual(fields["its_thread"], 1)

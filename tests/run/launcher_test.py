@@ -207,6 +207,14 @@ class LauncherTest(unittest.TestCase):
             self.assertEqual((result.returncode, result.stdout), (125, ""))
             self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
 
+    def test_a_working_directory_that_is_gone_is_an_own_failure(self):
+        script = 'mkdir gone && cd gone && rmdir ../gone && exec "$@"'
+        command = ["sh", "-c", script, "sh", *self.command("echo", "ran")]
+        result = subprocess.run(command, cwd=self.work, env=self.environment, capture_output=True, text=True,
+                                timeout=60, check=False)
+        self.assertEqual((result.returncode, result.stdout), (125, ""))
+        self.assertIn("working directory is gone", result.stderr)
+
     def test_help_and_version_go_to_standard_output(self):
         self.assertIn("usage: probe-run", self.run_it("--help").stdout)
         self.assertRegex(self.run_it("--version").stdout, r"^probe-run \d+\.\d+\.\d+\n$")

@@ -137,6 +137,21 @@ TEST(Waits, GoToTheDeviceOfTheRecordThenOfTheLastSubmissionThenTheProcessesFirst
   }
 }
 
+TEST(Waits, OfManyThreadsAndDevicesTakeMemoryForThePairsThatOccur) {
+  // A table of all pairs would be 2^18 * 2^18 * 8 bytes.
+  constexpr int kMany = 1 << 18;
+  TimelineBuilder b;
+  for (int i = 1; i < kMany; ++i) {
+    b.AddDevice();
+    b.AddThread(static_cast<uint32_t>(i) + 100, "");
+  }
+  const int32_t stream = b.AddStream(kMany - 1);
+  b.Kernel(0, 1000, b.Launch(0, 5, kMany - 1), stream);
+  b.SyncRecord(b.Sync(600, 1000, kMany - 1), 3, stream);
+  b.Kernel(1700, 1800, b.Launch(1690, 1695, kMany - 1), stream);
+  EXPECT_EQ(Analyse(b.Build(), {}).waits.at(0).idle_after_ns, 700);
+}
+
 TEST(Waits, AreClippedToTheUsersWindowAndScope) {
   TimelineBuilder b;
   const int32_t other = b.AddProcess(200, "other");

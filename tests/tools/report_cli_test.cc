@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -210,6 +211,15 @@ TEST_F(CliTest, WindowsDevicesAndProcessesNarrowTheReport) {
   EXPECT_EQ(process.exit_code, 1);
   EXPECT_THAT(process.err, HasSubstr("it has: 4711"));
   EXPECT_EQ(Report({"--from", "2s", "--to", "1s", path}).exit_code, 1);
+}
+
+TEST_F(CliTest, AWindowBeyondAllTimesIsCutToThem) {
+  const std::string path = Write("a.gpuprobe", GoodTrace());
+  const Result r = Report({"--format", "json", "--from", "@-9223372036854775808", "--to",
+                           "@9223372036854775807", path});
+  EXPECT_EQ(r.exit_code, 0) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("\"span\":4611686018427387904"));
+  EXPECT_THAT(Report({"--from", "2000000h", "--to", "2000001h", path}).exit_code, AnyOf(0, 1));
 }
 
 TEST_F(CliTest, WrongUsageIsOneWithAHint) {
@@ -418,6 +428,39 @@ TEST_F(CliTest, AFolderOfManyProcessesIsOneRun) {
   const Result r = Report({folder_.Path("run")});
   EXPECT_EQ(r.exit_code, 0) << r.err;
   EXPECT_THAT(r.out, StartsWith("gpuprobe: run run, 4 processes, 2 GPUs (2x NVIDIA H200)"));
+}
+
+TEST_F(CliTest, DumpOfATraceThatLostRecordsIsPartial) {
+  TraceMaker lost, missing;
+  lost.Kernel("k", kT, kT + 500, 1);
+  lost.Loss(LossCause::kCuptiDropped, 5, kT, kT + 1'000);
+  lost.Finish();
+  missing.Kernel("k", kT, kT + 500, 1);
+  missing.Finish(/*buffers_outstanding=*/2);
+  EXPECT_EQ(Report({"dump", Write("lost.gpuprobe", lost.bytes())}).exit_code, 3);
+  EXPECT_EQ(Report({"dump", Write("missing.gpuprobe", missing.bytes())}).exit_code, 3);
+}
+
+TEST_F(CliTest, ARunMayHaveMoreFilesThanAProcessMayOpen) {
+  std::filesystem::create_directory(folder_.Path("run"));
+  constexpr rlim_t kDescriptors = 20;
+  for (rlim_t i = 0; i < 3 * kDescriptors; ++i) {
+    MadeProcess process;
+    process.file_id = 1 + i;
+    TraceMaker trace(process);
+    trace.Kernel("k", kT, kT + 500, 1);
+    trace.Finish();
+    Write("run/" + std::to_string(i) + ".gpuprobe", trace.bytes());
+  }
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit low = {kDescriptors, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  const Result summary = Report({folder_.Path("run")});
+  const Result dump = Report({"dump", folder_.Path("run")});
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(summary.exit_code, 0) << summary.err;
+  EXPECT_EQ(dump.exit_code, 0) << dump.err;
 }
 
 }  // namespace

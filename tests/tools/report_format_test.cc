@@ -204,6 +204,21 @@ TEST(ShortKernelName, FoldsTemplateArgumentsUntilItFits) {
             "at::binary_internal::MulFunctor<float> >, std::array<char*, 3ul> >");
 }
 
+TEST(ShortKernelName, OfTensOfThousandsOfBracketsOrCommasTakesNoSquareOfThem) {
+  std::string nested = "f", listed = "f<", spelt = "f";
+  for (int k = 0; k < 20000; ++k) nested += "a<";
+  nested.append(20000, '>');
+  for (int k = 0; k < 30000; ++k) listed += "a,";
+  listed += "a>";
+  for (int k = 0; k < 5000; ++k) spelt += "<unnamed>::";
+  // Where each level or comma costs a pass over the name, these take minutes.
+  for (int i = 0; i < 200; ++i) {
+    EXPECT_EQ(ShortKernelName(nested, 30), "fa<a<a<a<a<a<a<a<...>>>>>>>>");
+    EXPECT_EQ(ShortKernelName(listed, 16), "f<a,a,a,a, ...>");
+    EXPECT_EQ(ShortKernelName(spelt, 30), "f");
+  }
+}
+
 TEST(ShortKernelName, NeverExceedsItsWidth) {
   for (const std::string name :
        {"a<b<c<d<e>>>>", "((((", "<<<<>>>>", "void ", "operator", "operator()", "x>y<z(",

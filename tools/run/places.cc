@@ -20,7 +20,8 @@ std::string ExecutableFolder() {
 
 std::string Absolute(const std::string& path) {
   std::error_code error;
-  return std::filesystem::absolute(path, error).string();
+  const std::filesystem::path full = std::filesystem::absolute(path, error);
+  return error ? "" : full.string();  // with an error it is the path as it was given
 }
 
 std::string RunDirectoryName(time_t now, int pid) {

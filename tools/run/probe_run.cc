@@ -157,7 +157,11 @@ int Main(const std::vector<std::string>& arguments) {
   alias.Remove();
 
   if (CountTraces(directory) == older_traces) {
-    if (!options.quiet) Say("nothing was recorded: no process of the command initialised CUDA");
+    if (!options.quiet) {
+      Say("nothing was recorded: no process of the command initialised CUDA, "
+          "or none could write to " +
+          directory);
+    }
   } else if (target >= 0) {
     EmptyReportFile(options, target);
     Report(directory, options.quiet ? 0 : older_traces, target, &gate);
