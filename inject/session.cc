@@ -241,7 +241,10 @@ void Session::FinishAtExit() {
   const Phase now = phase();
   if (now != Phase::kActive && now != Phase::kOff) return;
   if (owner_pid_.load(std::memory_order_relaxed) != Pid()) return;  // a forked child runs our handler too
-  if (drain_tid_.load(std::memory_order_relaxed) == Tid()) return;  // it was the last thread, and is done
+  // The drain thread itself ends the process as its last thread, and is done. (Where gettid is forbidden
+  // both are -1 and tell nothing.)
+  const uint32_t tid = Tid();
+  if (tid != UINT32_MAX && drain_tid_.load(std::memory_order_relaxed) == tid) return;
   AskDrain(&finish_request_);
   const int64_t deadline = MonotonicNs() + kFinalFlushLimitNs;
   while (finished_.load(std::memory_order_acquire) == 0) {  // partner: Drain::Finish
