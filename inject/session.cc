@@ -100,6 +100,7 @@ void Session::Off(const char* format, ...) {
 bool Session::ReserveMemory() {
   const size_t cap = static_cast<size_t>(config_.memory_mb) << 20;
   const size_t pool_bytes = cap - kWriterBytes - kOtherBytes;
+  config_.buffer_kb = (config_.buffer_kb + 3) / 4 * 4;  // whole pages
   size_t buffer_bytes = static_cast<size_t>(config_.buffer_kb) << 10;
   if (buffer_bytes + 64 > pool_bytes / kFewestBuffers) {
     config_.buffer_kb = static_cast<int64_t>((pool_bytes / kFewestBuffers - 64) >> 12 << 2);

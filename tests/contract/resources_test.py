@@ -55,6 +55,12 @@ class MemoryTest(host.ContractTest):
         self.assertEqual(trace.kernels, fields["launched"])
         self.assertEqual(sum("GPUPROBE_BUFFER_KB reduced" in warning for warning in trace.warnings), 1)
 
+    def test_buffers_of_any_size_are_whole_pages(self):
+        result, fields = self.measure(2, 300, {"GPUPROBE_BUFFER_KB": "17"})
+        trace = self.only_trace(result)
+        self.assertEqual(trace.kernels, fields["launched"])
+        self.assertFalse(trace.losses)
+
     def test_no_memory_is_taken_from_the_heap_after_the_start(self):
         _, fields = self.measure(8, 3000, {"GPUPROBE_FLUSH_MS": "20"})
         self.assertEqual(fields["its_thread"], 1)
