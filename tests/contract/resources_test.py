@@ -93,10 +93,11 @@ def names():
 while "LD_PRELOAD" in os.environ and "gpuprobe" not in names():
     time.sleep(0.02)  # it names itself when it first runs
 for line in open("/proc/self/status"):
-    if line.startswith(("SigBlk", "SigIgn", "Uid", "Umask", "Seccomp", "NoNewPrivs")):
+    if line.startswith(("SigBlk", "Uid", "Umask", "Seccomp", "NoNewPrivs")):
         print(line.strip())
-    if line.startswith("SigCgt"):
-        # Signals 32 and 33 are libc's own: it catches them from the first thread on.
+    if line.startswith(("SigIgn", "SigCgt")):
+        # Signals 32 and 33 are libc's own: it catches them from the first thread on, also where they were
+        # inherited as ignored.
         print(line.split()[0], hex(int(line.split()[1], 16) & ~(3 << 31)))
 print(os.getcwd(), locale.setlocale(locale.LC_ALL), os.nice(0), sorted(os.sched_getaffinity(0)))
 tasks = names()
