@@ -29,7 +29,7 @@ std::string WithSeparators(std::string digits) {
 
 std::string ThreeDigits(double value) {
   if (value >= 99.95) return WithSeparators(absl::StrFormat("%.0f", value));
-  return absl::StrFormat(value >= 9.995 ? "%.1f" : "%.2f", value);
+  return value >= 9.995 ? absl::StrFormat("%.1f", value) : absl::StrFormat("%.2f", value);
 }
 
 // Units in ascending order. A unit is left for the next one as soon as the value would print as
@@ -82,8 +82,8 @@ std::string FormatPercent(double part, double whole) {
 std::string FormatFactor(double factor) {
   if (!std::isfinite(factor)) return "-";
   // A bound must not be rounded up to a claim that the numbers do not carry.
-  const double down = factor >= 10 ? std::floor(factor) : std::floor(factor * 10 + 1e-9) / 10;
-  return absl::StrFormat(factor >= 10 ? "%.0fx" : "%.1fx", down);
+  if (factor >= 10) return absl::StrFormat("%.0fx", std::floor(factor));
+  return absl::StrFormat("%.1fx", std::floor(factor * 10 + 1e-9) / 10);
 }
 
 std::string FormatPlural(uint64_t count, const char* noun) {

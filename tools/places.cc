@@ -100,7 +100,7 @@ std::string OverheadText(uint32_t kind) {
 }
 
 std::string Places::TextOf(const Key& key) const {
-  const auto by_thread = [&](std::string what, int32_t thread) {
+  const auto by_thread = [&](const std::string& what, int32_t thread) {
     return what + " (" + ThreadText(thread) + ")";
   };
   switch (key.kind) {

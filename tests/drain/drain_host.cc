@@ -46,7 +46,6 @@ namespace gpuprobe::drain_test {
 namespace {
 
 using inject::Phase;
-using inject::Session;
 using inject::TakingCall;
 using inject::TheSession;
 

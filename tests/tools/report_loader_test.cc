@@ -21,7 +21,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 constexpr int64_t kT = 1'000'000'000'000;  // MadeProcess::begin_ns
 
@@ -415,7 +414,7 @@ TEST_F(LoaderTest, AFileWithoutEndIsIncomplete) {
 }
 
 TEST_F(LoaderTest, EmptyCapturesAreCompleteWithANotice) {
-  std::ofstream(folder_.Path("zero.gpuprobe"));
+  std::ofstream(folder_.Path("zero.gpuprobe")) << "";
   TraceMaker heartbeat;
   heartbeat.CloseFrame();
   const LoadedRun run =
