@@ -30,6 +30,8 @@ namespace {
 constexpr int64_t kTickNs = 20'000'000;
 // A frame is written also when nothing happened, so that the end of the capture is known within this.
 constexpr int64_t kHeartbeatNs = 5'000'000'000;
+// How long a process may outlive its other threads because of us.
+constexpr int64_t kLastThreadCheckNs = 500'000'000;
 // A client that registered something but never enabled a kind, or that left without a flush.
 constexpr int64_t kForeignPatienceNs = 5'000'000'000;
 // Thread names, again, so that a damaged first frame does not lose them.
@@ -149,7 +151,7 @@ void Drain::Run() {
   s_.writer_.CloseFrame();
 
   const int64_t period_ns = s_.config_.flush_ms * 1'000'000;
-  int64_t next_period = MonotonicNs() + period_ns;
+  int64_t next_period = MonotonicNs() + period_ns, last_look_ns = MonotonicNs();
   for (;;) {
     const uint32_t seen = s_.wake_.load(std::memory_order_acquire);  // partner: AskDrain
     if (s_.finish_request_.load(std::memory_order_acquire) != 0) return Finish("exit");
@@ -167,7 +169,11 @@ void Drain::Run() {
     if (s_.file_.failed()) return CheckFile();
     // The host's main thread has called pthread_exit and nobody else is left: without us the process
     // would have ended by now. Returning ends it, with the status it would have had.
-    if (IsLastThread(tid)) return Finish("exit");
+    // Seldom: the look into /proc takes the lowest free descriptor for a moment.
+    if (now - last_look_ns >= kLastThreadCheckNs) {
+      last_look_ns = now;
+      if (IsLastThread(tid)) return Finish("exit");
+    }
   }
 }
 

@@ -65,13 +65,18 @@ class KillTest(host.ContractTest):
         torn = sum(trace.torn != 0 for trace, _, _ in results if trace)
         print(f"{signal.Signals(number).name}: {runs} runs, largest loss {largest:.3f} s, {torn} torn tails",
               flush=True)
-        # Between the creation of the file and the end of the first write there is a moment, too.
-        self.assertLessEqual(sum(not trace.headers for trace, _, _ in results), runs // 10)
         for trace, _, lost in results:
+            # Of a host that was killed before the drain thread came to write (a busy machine) an empty file is
+            # left: all that it did is lost, and must be as young as every other loss.
+            self.assertLess(lost, MOST_LOST_SECONDS)
+            if trace.path.stat().st_size == 0:
+                continue
             self.assertTrue(trace.is_healthy, (trace.damage, trace.headers))
+            self.assertTrue(trace.headers)
             self.assertFalse(trace.is_closed)
             self.assertEqual(sum(trace.losses.values()), 0)
-            self.assertLess(lost, MOST_LOST_SECONDS)
+        written = sum(trace.path.stat().st_size != 0 for trace, _, _ in results)
+        self.assertGreaterEqual(written, runs * 9 // 10)
 
     def test_sigkill_at_random_times(self):
         self.check(signal.SIGKILL, RUNS, seed=1)
