@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Binds functions that moved into libc.so.6 with a new version in glibc 2.34 to their old versions, so
-// that the library, built on a new system, loads on glibc 2.28 too. A preload that needs a newer symbol
-// version than the host has is fatal for the host. The build includes it first in every source that goes into
-// the library (GpuprobeTargets.cmake); tests/contract checks the built object.
+// Binds functions that moved into libc.so.6 with a new version in glibc 2.34 to their old versions,
+// so that the library, built on a new system, loads on glibc 2.28 too. A preload that needs a newer
+// symbol version than the host has is fatal for the host. The build includes it first in every
+// source that goes into the library (GpuprobeTargets.cmake); tests/contract checks the built
+// object.
 #ifndef GPUPROBE_CMAKE_GLIBC_COMPAT_H_
 #define GPUPROBE_CMAKE_GLIBC_COMPAT_H_
 

@@ -56,8 +56,8 @@ bool IsGpuWork(int32_t kind) {
 }
 
 // Switches off the calls that the table lists as chatter; calls that are newer than the table stay
-// on. Returns the number of calls that are off, and the first refusal where there is none: each libcupti
-// refuses the few calls of other versions (13.0: 10 of 830).
+// on. Returns the number of calls that are off, and the first refusal where there is none: each
+// libcupti refuses the few calls of other versions (13.0: 10 of 830).
 Result SwitchOffChatterOf(ApiDomain domain, Result (*enable_call)(uint32_t, uint8_t),
                           int32_t* off) {
   *off = 0;

@@ -117,8 +117,9 @@ void TraceClock::Init(const CuptiApi* api, const ClockReads& reads) {
   FollowCuptiClock();
 }
 
-// CUPTI's clock is CLOCK_REALTIME. Should it be another one, the trace clock follows that one instead, so
-// that record times are copied unchanged here too; steps of the wall clock then mean nothing.
+// CUPTI's clock is CLOCK_REALTIME. Should it be another one, the trace clock follows that one
+// instead, so that record times are copied unchanged here too; steps of the wall clock then mean
+// nothing.
 void TraceClock::FollowCuptiClock() {
   const Bracketed cupti = ReadCupti();
   if (cupti.value == 0) return;

@@ -18,11 +18,11 @@
 // When another client has registered a timestamp callback with CUPTI (Kineto does, with TSC ticks),
 // all records, ours too, carry that clock; its function is known to us because the registration
 // passed through our export. The conversion is then piecewise linear through pairs (callback(),
-// CLOCK_MONOTONIC) that Update takes. If CUPTI's clock turns out not to be CLOCK_REALTIME at Init (a
-// recording that is replayed, a virtual clock), the trace clock starts from that clock instead, and
-// record times are copied unchanged for the whole session. Records that were made
-// before the change and are converted after it would be far outside the session on the clock in
-// force; they are then read on the other one.
+// CLOCK_MONOTONIC) that Update takes. If CUPTI's clock turns out not to be CLOCK_REALTIME at Init
+// (a recording that is replayed, a virtual clock), the trace clock starts from that clock instead,
+// and record times are copied unchanged for the whole session. Records that were made before the
+// change and are converted after it would be far outside the session on the clock in force; they
+// are then read on the other one.
 //
 // Threads: Init first, before all others. Update and ToTrace on the drain thread. Now and
 // FromMonotonic on any thread. ForeignClock on any thread, one call at a time (it is part of
@@ -130,7 +130,7 @@ class TraceClock {
   uint32_t step_count_ = 0;
   int64_t forgotten_steps_ns_ = 0;  // sum of the steps that had to make room
   bool pairs_in_force_ = false;
-  Pair pairs_[kMaxPairs] = {};     // oldest first
+  Pair pairs_[kMaxPairs] = {};  // oldest first
   int64_t slopes_[kMaxPairs] =
       {};  // of the piece that starts at the pair: kSlopeOne is 1 ns a unit
   size_t pair_count_ = 0;

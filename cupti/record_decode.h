@@ -39,7 +39,7 @@ struct DecodeStats {
   uint32_t last_unknown_kind;
   // Records without usable times. Kernels, copies, sets and graphs go to the sink all the same;
   // API, synchronisation and overhead records say nothing without a time and do not.
-  uint64_t untimed_dropped;    // calls, waits, overheads without usable times: not handed to the sink
+  uint64_t untimed_dropped;  // calls, waits, overheads without usable times: not handed to the sink
   uint64_t timing_missing, timing_unfinished, timing_invalid;
   int64_t first_ns, last_ns;     // range of valid times seen, CUPTI clock; 0, 0: none
   uint64_t folded_driver_calls;  // left out: counted with the runtime call around them

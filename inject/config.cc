@@ -58,7 +58,9 @@ size_t TextCapacity(const Setting& s) {
   return s.offset == offsetof(Config, out) ? sizeof(Config::out) : sizeof(Config::cupti_path);
 }
 
-void* Member(Config* config, const Setting& s) { return reinterpret_cast<char*>(config) + s.offset; }
+void* Member(Config* config, const Setting& s) {
+  return reinterpret_cast<char*>(config) + s.offset;
+}
 const void* Member(const Config& config, const Setting& s) {
   return reinterpret_cast<const char*>(&config) + s.offset;
 }
@@ -110,10 +112,12 @@ void Apply(const Setting& s, const char* text, Config* config, Warnings* warning
 
 bool IsKnown(const char* entry, size_t name_length) {
   for (const Setting& s : kSettings) {
-    if (std::strlen(s.name) == name_length && std::memcmp(s.name, entry, name_length) == 0) return true;
+    if (std::strlen(s.name) == name_length && std::memcmp(s.name, entry, name_length) == 0)
+      return true;
   }
   for (const char* other : kOtherNames) {
-    if (std::strlen(other) == name_length && std::memcmp(other, entry, name_length) == 0) return true;
+    if (std::strlen(other) == name_length && std::memcmp(other, entry, name_length) == 0)
+      return true;
   }
   return false;
 }
@@ -128,7 +132,8 @@ void WarnAboutUnknown(Warnings* warnings) {
     if (equals == nullptr) continue;
     const size_t length = static_cast<size_t>(equals - *e);
     if (!IsKnown(*e, length)) {
-      warnings->Add("%.*s ignored: no such setting", static_cast<int>(length > 60 ? 60 : length), *e);
+      warnings->Add("%.*s ignored: no such setting", static_cast<int>(length > 60 ? 60 : length),
+                    *e);
     }
   }
 }
@@ -166,7 +171,8 @@ void LoadConfig(Config* config, Warnings* warnings) {
   std::memset(config, 0, sizeof *config);
   for (const Setting& s : kSettings) {
     if (s.type == SettingType::kBool) *static_cast<bool*>(Member(config, s)) = s.default_value != 0;
-    if (s.type == SettingType::kInteger) *static_cast<int64_t*>(Member(config, s)) = s.default_value;
+    if (s.type == SettingType::kInteger)
+      *static_cast<int64_t*>(Member(config, s)) = s.default_value;
     if (const char* text = GetEnv(s.name)) Apply(s, text, config, warnings);
   }
   WarnAboutUnknown(warnings);

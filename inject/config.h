@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// All settings, from environment variables GPUPROBE_*, in one table: name, type, default, range, help.
-// Parsing, the record of what was in force (CaptureInfo), the check for unknown variables and the
-// README's table all come from it. Unknown or malformed values are reported once, in the trace, and
-// ignored.
+// All settings, from environment variables GPUPROBE_*, in one table: name, type, default, range,
+// help. Parsing, the record of what was in force (CaptureInfo), the check for unknown variables and
+// the README's table all come from it. Unknown or malformed values are reported once, in the trace,
+// and ignored.
 #ifndef GPUPROBE_INJECT_CONFIG_H_
 #define GPUPROBE_INJECT_CONFIG_H_
 
@@ -14,8 +14,8 @@
 namespace gpuprobe::inject {
 
 struct Config {
-  bool capture;               // GPUPROBE_CAPTURE
-  bool children;              // GPUPROBE_CHILDREN: children keep the preload
+  bool capture;   // GPUPROBE_CAPTURE
+  bool children;  // GPUPROBE_CHILDREN: children keep the preload
   int64_t flush_ms;
   int64_t memory_mb;
   int64_t buffer_kb;
@@ -29,7 +29,7 @@ struct Config {
   bool graph_nodes;
   bool latency_timestamps;
   bool verbose;
-  char out[1024];             // GPUPROBE_OUT: directory of the run; empty: see doors.cc
+  char out[1024];  // GPUPROBE_OUT: directory of the run; empty: see doors.cc
   char cupti_path[512];
 };
 
@@ -38,14 +38,15 @@ enum class SettingType : uint8_t { kBool, kInteger, kText };
 struct Setting {
   const char* name;
   SettingType type;
-  size_t offset;              // in Config
+  size_t offset;  // in Config
   int64_t default_value, min_value, max_value;
   const char* help;
 };
 
 const Setting* Settings(size_t* count);
 
-// Collects one-line messages about what was wrong; fixed size, drops what does not fit (and says so).
+// Collects one-line messages about what was wrong; fixed size, drops what does not fit (and says
+// so).
 struct Warnings {
   char text[8][200];
   size_t count = 0;

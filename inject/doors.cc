@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// The two ways in. LD_PRELOAD: the constructor runs in every process and only edits the environment, so
-// that the CUDA driver, should the process ever initialise it, opens the second door. That is
-// CUDA_INJECTION64_PATH: the driver calls InitializeInjection inside cuInit. Both lead to Session::Start.
+// The two ways in. LD_PRELOAD: the constructor runs in every process and only edits the
+// environment, so that the CUDA driver, should the process ever initialise it, opens the second
+// door. That is CUDA_INJECTION64_PATH: the driver calls InitializeInjection inside cuInit. Both
+// lead to Session::Start.
+#include <dlfcn.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <dlfcn.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "inject/config.h"
 #include "inject/environment.h"
@@ -26,7 +28,8 @@ namespace {
 constexpr char kLibraryName[] = "libgpuprobe.so";
 constexpr char kInjectionVariable[] = "CUDA_INJECTION64_PATH";
 constexpr char kOutVariable[] = "GPUPROBE_OUT";
-// Set by us. Children inherit the second door, which this process needs: they have to know that it is not theirs.
+// Set by us. Children inherit the second door, which this process needs: they have to know that it
+// is not theirs.
 constexpr char kOnlyVariable[] = "GPUPROBE_ONLY_PID";
 
 constinit RunFacts g_run = {};
@@ -39,7 +42,8 @@ const char* BaseName(const char* path) {
 // Absolute path of this library; false where it cannot be told.
 bool OwnPath(char* out, size_t size) {
   Dl_info info;
-  if (dladdr(reinterpret_cast<void*>(&OwnPath), &info) == 0 || info.dli_fname == nullptr) return false;
+  if (dladdr(reinterpret_cast<void*>(&OwnPath), &info) == 0 || info.dli_fname == nullptr)
+    return false;
   char resolved[PATH_MAX];
   if (realpath(info.dli_fname, resolved) == nullptr || std::strlen(resolved) >= size) return false;
   std::memcpy(out, resolved, std::strlen(resolved) + 1);
@@ -52,15 +56,16 @@ bool SameFile(const char* a, const char* b) {
          x.st_ino == y.st_ino;
 }
 
-// The working directory, without a slash at its end (so empty for the root). False where there is none: it
-// was removed, or lies outside of the process's root.
+// The working directory, without a slash at its end (so empty for the root). False where there is
+// none: it was removed, or lies outside of the process's root.
 bool WorkingDirectory(char* out, size_t size) {
   if (getcwd(out, size) == nullptr || out[0] != '/') return false;
   if (out[1] == '\0') out[0] = '\0';
   return true;
 }
 
-// <working directory>/gpuprobe-<date>T<time>-<pid>, in UTC: no time zone file is read in a constructor.
+// <working directory>/gpuprobe-<date>T<time>-<pid>, in UTC: no time zone file is read in a
+// constructor.
 bool DefaultDirectory(char* out, size_t size) {
   char cwd[PATH_MAX];
   if (!WorkingDirectory(cwd, sizeof cwd)) return false;
@@ -71,24 +76,28 @@ bool DefaultDirectory(char* out, size_t size) {
   const int64_t shifted = days + 719468, era = shifted / 146097, day_of_era = shifted % 146097;
   const int64_t year_of_era =
       (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
-  const int64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+  const int64_t day_of_year =
+      day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
   const int64_t month_from_march = (5 * day_of_year + 2) / 153;
   const int day = static_cast<int>(day_of_year - (153 * month_from_march + 2) / 5 + 1);
-  const int month = static_cast<int>(month_from_march < 10 ? month_from_march + 3 : month_from_march - 9);
+  const int month =
+      static_cast<int>(month_from_march < 10 ? month_from_march + 3 : month_from_march - 9);
   const int year = static_cast<int>(year_of_era + era * 400 + (month <= 2 ? 1 : 0));
-  const int n = std::snprintf(out, size, "%s/gpuprobe-%04d%02d%02dT%02d%02d%02d-%d", cwd, year, month, day,
-                              static_cast<int>(second / 3600), static_cast<int>(second / 60 % 60),
-                              static_cast<int>(second % 60), static_cast<int>(getpid()));
+  const int n =
+      std::snprintf(out, size, "%s/gpuprobe-%04d%02d%02dT%02d%02d%02d-%d", cwd, year, month, day,
+                    static_cast<int>(second / 3600), static_cast<int>(second / 60 % 60),
+                    static_cast<int>(second % 60), static_cast<int>(getpid()));
   return n > 0 && static_cast<size_t>(n) < size;
 }
 
-// The directory of the run as an absolute path; the variable may be relative to where the job started.
-// Stays empty where there is none or it is too long: the trace file cannot be made then.
+// The directory of the run as an absolute path; the variable may be relative to where the job
+// started. Stays empty where there is none or it is too long: the trace file cannot be made then.
 bool SetDirectory(const char* value) {
   char cwd[PATH_MAX] = "";
   const bool absolute = value[0] == '/';
   if (!absolute && !WorkingDirectory(cwd, sizeof cwd)) return false;
-  const int n = std::snprintf(g_run.directory, sizeof g_run.directory, "%s%s%s", cwd, absolute ? "" : "/", value);
+  const int n = std::snprintf(g_run.directory, sizeof g_run.directory, "%s%s%s", cwd,
+                              absolute ? "" : "/", value);
   if (n > 0 && static_cast<size_t>(n) < sizeof g_run.directory) return true;
   g_run.directory[0] = '\0';
   return false;
@@ -129,7 +138,8 @@ void PrepareEnvironment() {
   bool keep = true;
   if (children != nullptr && !ParseBool(children, &keep)) keep = true;
   const bool alone = !keep;
-  if (alone && list != nullptr && RemoveFromPreloadList(list, kLibraryName, preload, sizeof preload) >= 0) {
+  if (alone && list != nullptr &&
+      RemoveFromPreloadList(list, kLibraryName, preload, sizeof preload) >= 0) {
     changes[count++] = {"LD_PRELOAD", preload};
   }
   const char* only = GetEnv(kOnlyVariable);
@@ -152,8 +162,8 @@ __attribute__((constructor)) void OnLoad() {
   errno = host_errno;
 }
 
-// Another copy of this library, loaded by LD_PRELOAD from another path, stands in front of CUPTI and must
-// be the one that records: only it sees other clients.
+// Another copy of this library, loaded by LD_PRELOAD from another path, stands in front of CUPTI
+// and must be the one that records: only it sees other clients.
 int (*PreloadedCopy())() {
   // Not RTLD_DEFAULT: an object linked with -Bsymbolic finds itself there first.
   void* program = dlopen(nullptr, RTLD_LAZY | RTLD_NOLOAD);
@@ -162,7 +172,8 @@ int (*PreloadedCopy())() {
   dlclose(program);
   Dl_info info, own;
   if (symbol == nullptr || dladdr(symbol, &info) == 0 || info.dli_fname == nullptr) return nullptr;
-  if (dladdr(reinterpret_cast<void*>(&OwnPath), &own) == 0 || info.dli_fbase == own.dli_fbase) return nullptr;
+  if (dladdr(reinterpret_cast<void*>(&OwnPath), &own) == 0 || info.dli_fbase == own.dli_fbase)
+    return nullptr;
   if (std::strcmp(BaseName(info.dli_fname), kLibraryName) != 0) return nullptr;
   return reinterpret_cast<int (*)()>(symbol);
 }
@@ -173,8 +184,8 @@ const RunFacts& TheRun() { return g_run; }
 
 }  // namespace gpuprobe::inject
 
-// Called by the CUDA driver, on the thread that initialises CUDA, before cuInit returns. 1: success, as
-// CUPTI's samples have it.
+// Called by the CUDA driver, on the thread that initialises CUDA, before cuInit returns. 1:
+// success, as CUPTI's samples have it.
 extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
   using namespace gpuprobe::inject;
   if (int (*other)() = PreloadedCopy()) return other();

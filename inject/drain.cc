@@ -2,15 +2,16 @@
 // Copyright the gpuprobe authors.
 #include "inject/drain.h"
 
-#include <cstdio>
-#include <cstring>
-#include <ctime>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <termios.h>
 #include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <ctime>
 
 #include "cupti/api_calls.h"
 #include "cupti/record_decode_inl.h"
@@ -25,10 +26,11 @@
 namespace gpuprobe::inject {
 namespace {
 
-// Between two looks at the queue: long enough to cost nothing (50 wake-ups a second), short enough that
-// the pool's 40 MiB outlast it at 5 M records a second (400 MB/s).
+// Between two looks at the queue: long enough to cost nothing (50 wake-ups a second), short enough
+// that the pool's 40 MiB outlast it at 5 M records a second (400 MB/s).
 constexpr int64_t kTickNs = 20'000'000;
-// A frame is written also when nothing happened, so that the end of the capture is known within this.
+// A frame is written also when nothing happened, so that the end of the capture is known within
+// this.
 constexpr int64_t kHeartbeatNs = 5'000'000'000;
 // How long a process may outlive its other threads because of us.
 constexpr int64_t kLastThreadCheckNs = 500'000'000;
@@ -36,12 +38,14 @@ constexpr int64_t kLastThreadCheckNs = 500'000'000;
 constexpr int64_t kForeignPatienceNs = 5'000'000'000;
 // Thread names, again, so that a damaged first frame does not lose them.
 constexpr uint64_t kThreadNamesEveryFrames = 32;
-// Records of a foreign clock that lie outside the session by more than this carry a stale conversion
-// (pytorch issue 192021: the first kernels after a callback was registered again).
+// Records of a foreign clock that lie outside the session by more than this carry a stale
+// conversion (pytorch issue 192021: the first kernels after a callback was registered again).
 constexpr int64_t kImplausibleNs = 60'000'000'000;
 
 // Field numbers of gpuprobe.proto.
-namespace packet { constexpr uint32_t kProcess = 16, kCapture = 17, kCost = 20; }
+namespace packet {
+constexpr uint32_t kProcess = 16, kCapture = 17, kCost = 20;
+}
 
 cupti::BufferDecoder g_decoder;
 
@@ -55,12 +59,20 @@ int64_t ThreadCpuNs() {
 class DrainSink {
  public:
   DrainSink(proto::TraceWriter* writer, ThreadNames* names, const cupti::TraceClock* clock)
-      : writer_(*writer), names_(*names), clock_(*clock), foreign_(clock->foreign()), now_ns_(clock->Now()) {}
+      : writer_(*writer),
+        names_(*names),
+        clock_(*clock),
+        foreign_(clock->foreign()),
+        now_ns_(clock->Now()) {}
 
-  void OnKernel(const KernelRecord& r) { foreign_ ? writer_.OnKernel(Checked(r)) : writer_.OnKernel(r); }
+  void OnKernel(const KernelRecord& r) {
+    foreign_ ? writer_.OnKernel(Checked(r)) : writer_.OnKernel(r);
+  }
   void OnCopy(const CopyRecord& r) { foreign_ ? writer_.OnCopy(Checked(r)) : writer_.OnCopy(r); }
   void OnSet(const SetRecord& r) { foreign_ ? writer_.OnSet(Checked(r)) : writer_.OnSet(r); }
-  void OnGraph(const GraphRecord& r) { foreign_ ? writer_.OnGraph(Checked(r)) : writer_.OnGraph(r); }
+  void OnGraph(const GraphRecord& r) {
+    foreign_ ? writer_.OnGraph(Checked(r)) : writer_.OnGraph(r);
+  }
   void OnApi(const ApiRecord& r) {
     names_.See(r.thread);
     writer_.OnApi(r);
@@ -99,7 +111,8 @@ const char* ApiName(void*, ApiDomain domain, uint32_t cbid, uint32_t* api_class)
     return call->name;
   }
   static char unknown[32];  // drain thread only; the writer copies it
-  std::snprintf(unknown, sizeof unknown, "%s#%u", domain == ApiDomain::kRuntime ? "runtime" : "driver", cbid);
+  std::snprintf(unknown, sizeof unknown, "%s#%u",
+                domain == ApiDomain::kRuntime ? "runtime" : "driver", cbid);
   *api_class = 0;
   return unknown;
 }
@@ -120,8 +133,10 @@ proto::WriterHooks Drain::Hooks(Session* session) {
   };
   hooks.read_clocks = [](void* user) {
     Session& s = *static_cast<Session*>(user);
-    const cupti::ClockSample c = s.clock_.Update(/*read_cupti=*/!s.stepped_aside() && s.api_.handle != nullptr);
-    return proto::ClockReading{c.trace_ns, c.monotonic_ns, c.realtime_ns, c.cupti_ns, c.uncertainty_ns};
+    const cupti::ClockSample c =
+        s.clock_.Update(/*read_cupti=*/!s.stepped_aside() && s.api_.handle != nullptr);
+    return proto::ClockReading{c.trace_ns, c.monotonic_ns, c.realtime_ns, c.cupti_ns,
+                               c.uncertainty_ns};
   };
   hooks.to_trace_ns = [](void* user, int64_t record_ns) {
     return static_cast<Session*>(user)->clock_.ToTrace(record_ns);
@@ -146,8 +161,8 @@ void Drain::Run() {
   period_begin_ns_ = s_.capture_begin_ns_;
   last_frame_ns_ = MonotonicNs();
   if (s_.off_reason_[0] != '\0') return Finish("off");
-  // At once, so that a process that is killed within its first period leaves what it was and how it was
-  // recorded, and does not go missing from the run.
+  // At once, so that a process that is killed within its first period leaves what it was and how it
+  // was recorded, and does not go missing from the run.
   s_.writer_.CloseFrame();
 
   const int64_t period_ns = s_.config_.flush_ms * 1'000'000;
@@ -156,7 +171,8 @@ void Drain::Run() {
     const uint32_t seen = s_.wake_.load(std::memory_order_acquire);  // partner: AskDrain
     if (s_.finish_request_.load(std::memory_order_acquire) != 0) return Finish("exit");
     const uint32_t request = s_.drain_request_.load(std::memory_order_acquire);
-    if (request == s_.drain_answer_.load(std::memory_order_relaxed)) {  // only this thread stores it
+    // relaxed: only this thread stores it.
+    if (request == s_.drain_answer_.load(std::memory_order_relaxed)) {
       const int64_t left = next_period - MonotonicNs();
       if (left > 0) FutexWait(&s_.wake_, seen, left < kTickNs ? left : kTickNs);
     }
@@ -167,8 +183,8 @@ void Drain::Run() {
     next_period = now + period_ns;
     Period(now);
     if (s_.file_.failed()) return CheckFile();
-    // The host's main thread has called pthread_exit and nobody else is left: without us the process
-    // would have ended by now. Returning ends it, with the status it would have had.
+    // The host's main thread has called pthread_exit and nobody else is left: without us the
+    // process would have ended by now. Returning ends it, with the status it would have had.
     // Seldom: the look into /proc takes the lowest free descriptor for a moment.
     if (now - last_look_ns >= kLastThreadCheckNs) {
       last_look_ns = now;
@@ -200,7 +216,8 @@ void Drain::DrainBuffers() {
     s_.cupti_bytes_ += buffer->valid_bytes;
     ++s_.buffers_completed_;
     const int64_t now = s_.clock_.Now();
-    s_.losses_.Add(LossCause::kUnknownKind, stats.unknown_kind, period_begin_ns_, now, stats.last_unknown_kind);
+    s_.losses_.Add(LossCause::kUnknownKind, stats.unknown_kind, period_begin_ns_, now,
+                   stats.last_unknown_kind);
     s_.losses_.Add(LossCause::kUntimed, stats.untimed_dropped, period_begin_ns_, now);
     s_.losses_.Add(LossCause::kUndecodable, stats.undecodable_bytes, period_begin_ns_, now);
     s_.pool_.Release(buffer);
@@ -236,7 +253,8 @@ void Drain::OnEvent(const SessionEvent& event) {
       blind_begin_ns_ = event.time_ns;
       std::snprintf(blind_who_, sizeof blind_who_, "%s", event.text + 1);
       blind_call_ = TakingCallName(static_cast<TakingCall>(event.text[0] - 'A'));
-      s_.writer_.AddBlind(blind_begin_ns_, 0, blind_who_, blind_call_);  // until OnEvent tells its end
+      // Until OnEvent tells its end.
+      s_.writer_.AddBlind(blind_begin_ns_, 0, blind_who_, blind_call_);
       break;
     }
     case EventKind::kForeignClientGaveBack:
@@ -274,10 +292,11 @@ void Drain::CloseFrameIfDue(int64_t now) {
   last_frame_ns_ = now;
 }
 
-// What is lost with the file is counted, but there is no place left to write that down; the line on stderr
-// is all.
+// What is lost with the file is counted, but there is no place left to write that down; the line on
+// stderr is all.
 void Drain::NoteFailedFile() {
-  if (s_.off_reason_[0] == '\0') s_.Off("%s cannot be written: errno %d", s_.file_.path(), s_.file_.error_number());
+  if (s_.off_reason_[0] == '\0')
+    s_.Off("%s cannot be written: errno %d", s_.file_.path(), s_.file_.error_number());
 }
 
 // The file cannot be written any more: stop recording, for good.
@@ -295,7 +314,8 @@ void Drain::CheckFile() {
 void Drain::Finish(const char* reason) {
   if (s_.off_reason_[0] == '\0' && !s_.stepped_aside()) {
     FlushCupti(/*forced=*/false);
-    // What is still with CUPTI holds unfinished work, which only a forced flush returns, with open ends.
+    // What is still with CUPTI holds unfinished work, which only a forced flush returns, with open
+    // ends.
     if (s_.pool_.stats().outstanding != 0) FlushCupti(/*forced=*/true);
   }
   DrainBuffers();
@@ -317,8 +337,8 @@ void Drain::Finish(const char* reason) {
   FutexWakeAll(&s_.finished_);
 }
 
-// At most one line per run, from the process that is the root of it, and only if descriptor 2 is still
-// what it was when we were loaded, and a terminal (or GPUPROBE_VERBOSE).
+// At most one line per run, from the process that is the root of it, and only if descriptor 2 is
+// still what it was when we were loaded, and a terminal (or GPUPROBE_VERBOSE).
 void Drain::PrintLine() {
   const RunFacts& run = TheRun();
   struct stat now;
@@ -332,7 +352,8 @@ void Drain::PrintLine() {
   if (s_.off_reason_[0] != '\0') {
     n = std::snprintf(line, sizeof line, "gpuprobe: off: %s\n", s_.off_reason_);
   } else {
-    n = std::snprintf(line, sizeof line, "gpuprobe: recorded; read it with: probe-report %s\n", run.directory);
+    n = std::snprintf(line, sizeof line, "gpuprobe: recorded; read it with: probe-report %s\n",
+                      run.directory);
   }
   if (n > 0 && write(2, line, static_cast<size_t>(n)) < 0) return;  // nobody to tell
 }
@@ -372,7 +393,8 @@ void Drain::AddProcess(proto::PacketBuilder* out) {
 
 namespace {
 
-void AddOutcomes(uint32_t field, const cupti::Outcome* outcomes, size_t count, proto::PacketBuilder* out) {
+void AddOutcomes(uint32_t field, const cupti::Outcome* outcomes, size_t count,
+                 proto::PacketBuilder* out) {
   for (size_t i = 0; i < count; ++i) {
     out->BeginMessage(field);
     out->AddString(1, outcomes[i].name);

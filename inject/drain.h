@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// The drain thread: the only one of ours. It takes completed buffers from the pool, decodes them into the
-// trace writer, closes a frame once per flush period, and closes the file. All signals are blocked on it;
-// it holds no lock while it calls CUPTI (the driver's lock and ours would deadlock in the end).
+// The drain thread: the only one of ours. It takes completed buffers from the pool, decodes them
+// into the trace writer, closes a frame once per flush period, and closes the file. All signals are
+// blocked on it; it holds no lock while it calls CUPTI (the driver's lock and ours would deadlock
+// in the end).
 #ifndef GPUPROBE_INJECT_DRAIN_H_
 #define GPUPROBE_INJECT_DRAIN_H_
 
@@ -42,9 +43,9 @@ class Drain {
   void AddCost(proto::PacketBuilder* out);
 
   Session& s_;
-  int64_t period_begin_ns_ = 0;     // trace clock: begin of the range in which losses are counted
-  int64_t last_frame_ns_ = 0;       // CLOCK_MONOTONIC
-  int64_t blind_begin_ns_ = 0;      // trace clock; 0: not blind
+  int64_t period_begin_ns_ = 0;  // trace clock: begin of the range in which losses are counted
+  int64_t last_frame_ns_ = 0;    // CLOCK_MONOTONIC
+  int64_t blind_begin_ns_ = 0;   // trace clock; 0: not blind
   char blind_who_[SessionEvent::kTextBytes] = {};
   const char* blind_call_ = "";
 };

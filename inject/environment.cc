@@ -2,8 +2,9 @@
 // Copyright the gpuprobe authors.
 #include "inject/environment.h"
 
-#include <cstring>
 #include <sys/mman.h>
+
+#include <cstring>
 
 extern "C" char** environ;
 
@@ -77,7 +78,8 @@ long RemoveFromPreloadList(const char* list, const char* file_name, char* out, s
     while (*p != '\0' && !IsSeparator(*p)) ++p;
     const char* base = p;
     while (base > entry && base[-1] != '/') --base;
-    if (static_cast<size_t>(p - base) == name_length && std::memcmp(base, file_name, name_length) == 0) {
+    if (static_cast<size_t>(p - base) == name_length &&
+        std::memcmp(base, file_name, name_length) == 0) {
       removed = true;
       continue;
     }

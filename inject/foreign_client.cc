@@ -2,12 +2,13 @@
 // Copyright the gpuprobe authors.
 #include "inject/foreign_client.h"
 
+#include <dlfcn.h>
+#include <link.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
-#include <dlfcn.h>
-#include <link.h>
 
 #include "inject/import_patch.h"
 #include "inject/session.h"
@@ -19,7 +20,7 @@ namespace {
 
 // CUPTI_ERROR_NOT_INITIALIZED: what a caller can make sense of when there is no libcupti at all.
 constexpr int kCuptiNotInitialized = 15;
-constexpr uint32_t kKindWords = 4;   // activity kinds below 256; 13.0 has 60
+constexpr uint32_t kKindWords = 4;  // activity kinds below 256; 13.0 has 60
 
 // The kinds that the other client has enabled, by its own account.
 class ForeignKinds {
@@ -28,8 +29,8 @@ class ForeignKinds {
   void Set(int kind, bool on) {
     if (kind < 0 || kind >= static_cast<int>(kKindWords * 64)) return;
     const uint64_t bit = uint64_t{1} << (kind % 64);
-    // relaxed: a client that enables and disables the same kind from two threads at once is not ordered
-    // by CUPTI either.
+    // relaxed: a client that enables and disables the same kind from two threads at once is not
+    // ordered by CUPTI either.
     if (on) {
       words_[kind / 64].fetch_or(bit, std::memory_order_relaxed);
     } else {
@@ -71,7 +72,8 @@ const char* BaseName(const char* path) {
 // File name of the object that holds `address`.
 void CallerName(const void* address, char* out, size_t size) {
   Dl_info info;
-  const bool known = dladdr(address, &info) != 0 && info.dli_fname != nullptr && info.dli_fname[0] != '\0';
+  const bool known =
+      dladdr(address, &info) != 0 && info.dli_fname != nullptr && info.dli_fname[0] != '\0';
   std::snprintf(out, size, "%s", known ? BaseName(info.dli_fname) : "the program");
 }
 
@@ -86,7 +88,7 @@ void* Lookup(void* handle, const char* name) {
   return symbol != nullptr && !IsOurs(symbol) ? symbol : nullptr;
 }
 
-constexpr int kPerThreadBuffers = 9;   // CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER, a byte
+constexpr int kPerThreadBuffers = 9;  // CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER, a byte
 
 template <typename Fn>
 Fn Next(const char* name, const void* caller) {
@@ -155,7 +157,8 @@ void* NextCuptiFunction(const char* name, const void* return_address) {
 
 }  // namespace gpuprobe::inject
 
-// The exported functions. Types as wide as CUPTI's: enumerations and CUptiResult are int, handles void*.
+// The exported functions. Types as wide as CUPTI's: enumerations and CUptiResult are int, handles
+// void*.
 using gpuprobe::inject::AfterLetting;
 using gpuprobe::inject::BeforeTaking;
 using gpuprobe::inject::g_kinds;
@@ -226,7 +229,8 @@ GPUPROBE_EXPORT int cuptiActivityDisable(int kind) {
 }
 
 GPUPROBE_EXPORT int cuptiActivityDisableContext(void* context, int kind) {
-  const auto next = Next<int (*)(void*, int)>("cuptiActivityDisableContext", __builtin_return_address(0));
+  const auto next =
+      Next<int (*)(void*, int)>("cuptiActivityDisableContext", __builtin_return_address(0));
   if (next == nullptr) return kCuptiNotInitialized;
   const int result = next(context, kind);
   g_kinds.Set(kind, false);
@@ -234,8 +238,9 @@ GPUPROBE_EXPORT int cuptiActivityDisableContext(void* context, int kind) {
   return result;
 }
 
-// Switching between buffers per thread and per context while kinds are enabled is undefined (cupti_activity.h),
-// and torch.profiler does it after its last flush of a window, when we are back already.
+// Switching between buffers per thread and per context while kinds are enabled is undefined
+// (cupti_activity.h), and torch.profiler does it after its last flush of a window, when we are back
+// already.
 GPUPROBE_EXPORT int cuptiActivitySetAttribute(int attribute, size_t* size, void* value) {
   const void* caller = __builtin_return_address(0);
   const auto next = Next<int (*)(int, size_t*, void*)>("cuptiActivitySetAttribute", caller);
@@ -270,7 +275,9 @@ namespace gpuprobe::inject {
 
 int InterceptLoadedClients() {
   static constinit ImportPatcher patcher;
+  // clang-format off
 #define ENTRY(function) {#function, reinterpret_cast<void*>(&function)}
+  // clang-format on
   const ImportPatch patches[] = {
       ENTRY(cuptiActivityRegisterCallbacks),
       ENTRY(cuptiActivityRegisterTimestampCallback),

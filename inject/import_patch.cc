@@ -2,12 +2,13 @@
 // Copyright the gpuprobe authors.
 #include "inject/import_patch.h"
 
-#include <cstddef>
-#include <cstring>
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <sys/mman.h>
+
+#include <cstddef>
+#include <cstring>
 
 namespace gpuprobe::inject {
 namespace {
@@ -21,11 +22,14 @@ struct Walk {
   int changed;
 };
 
+using Symbol = ElfW(Sym);
+using Relocation = ElfW(Rela);
+
 // What we need of an object's dynamic section.
 struct Imports {
-  const ElfW(Sym)* symbols = nullptr;
+  const Symbol* symbols = nullptr;
   const char* strings = nullptr;
-  const ElfW(Rela)* tables[2] = {nullptr, nullptr};   // PLT relocations, others
+  const Relocation* tables[2] = {nullptr, nullptr};  // PLT relocations, others
   size_t bytes[2] = {0, 0};
 };
 
@@ -41,13 +45,26 @@ bool ReadDynamic(const struct dl_phdr_info* info, Imports* imports) {
   for (; dynamic->d_tag != DT_NULL; ++dynamic) {
     const uintptr_t value = dynamic->d_un.d_ptr;
     switch (dynamic->d_tag) {
-      case DT_SYMTAB: imports->symbols = reinterpret_cast<const ElfW(Sym)*>(value); break;
-      case DT_STRTAB: imports->strings = reinterpret_cast<const char*>(value); break;
-      case DT_JMPREL: imports->tables[0] = reinterpret_cast<const ElfW(Rela)*>(value); break;
-      case DT_PLTRELSZ: imports->bytes[0] = dynamic->d_un.d_val; break;
-      case DT_RELA: imports->tables[1] = reinterpret_cast<const ElfW(Rela)*>(value); break;
-      case DT_RELASZ: imports->bytes[1] = dynamic->d_un.d_val; break;
-      default: break;
+      case DT_SYMTAB:
+        imports->symbols = reinterpret_cast<const Symbol*>(value);
+        break;
+      case DT_STRTAB:
+        imports->strings = reinterpret_cast<const char*>(value);
+        break;
+      case DT_JMPREL:
+        imports->tables[0] = reinterpret_cast<const Relocation*>(value);
+        break;
+      case DT_PLTRELSZ:
+        imports->bytes[0] = dynamic->d_un.d_val;
+        break;
+      case DT_RELA:
+        imports->tables[1] = reinterpret_cast<const Relocation*>(value);
+        break;
+      case DT_RELASZ:
+        imports->bytes[1] = dynamic->d_un.d_val;
+        break;
+      default:
+        break;
     }
   }
   return imports->symbols != nullptr && imports->strings != nullptr &&
@@ -60,7 +77,8 @@ int PageProtection(const struct dl_phdr_info* info, uintptr_t address) {
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const ElfW(Phdr)& p = info->dlpi_phdr[i];
     const uintptr_t begin = info->dlpi_addr + p.p_vaddr;
-    if (p.p_type == PT_GNU_RELRO && address >= begin && address < begin + p.p_memsz) protection = PROT_READ;
+    if (p.p_type == PT_GNU_RELRO && address >= begin && address < begin + p.p_memsz)
+      protection = PROT_READ;
   }
   return protection;
 }
@@ -69,8 +87,10 @@ bool Store(const struct dl_phdr_info* info, uintptr_t slot, void* value) {
   if (slot % sizeof(void*) != 0) return false;
   const int protection = PageProtection(info, slot);
   void* page = reinterpret_cast<void*>(slot & ~(kPageBytes - 1));
-  if (protection == PROT_READ && mprotect(page, kPageBytes, PROT_READ | PROT_WRITE) != 0) return false;
-  // release, without a partner of ours: whoever calls through the slot sees code that was always there.
+  if (protection == PROT_READ && mprotect(page, kPageBytes, PROT_READ | PROT_WRITE) != 0)
+    return false;
+  // release, without a partner of ours: whoever calls through the slot sees code that was always
+  // there.
   __atomic_store_n(reinterpret_cast<void**>(slot), value, __ATOMIC_RELEASE);
   if (protection == PROT_READ) mprotect(page, kPageBytes, PROT_READ);
   return true;
@@ -84,11 +104,13 @@ void* Replacement(const Walk& walk, const char* name) {
   return nullptr;
 }
 
-// Not inside dl_iterate_phdr: dladdr takes the loader's other lock, and a thread in dlopen takes the two in
-// the opposite order.
+// Not inside dl_iterate_phdr: dladdr takes the loader's other lock, and a thread in dlopen takes
+// the two in the opposite order.
 uintptr_t OwnBase() {
   Dl_info own;
-  return dladdr(reinterpret_cast<void*>(&OwnBase), &own) != 0 ? reinterpret_cast<uintptr_t>(own.dli_fbase) : 0;
+  return dladdr(reinterpret_cast<void*>(&OwnBase), &own) != 0
+             ? reinterpret_cast<uintptr_t>(own.dli_fbase)
+             : 0;
 }
 
 bool IsCupti(const char* path) {

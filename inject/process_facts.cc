@@ -2,14 +2,15 @@
 // Copyright the gpuprobe authors.
 #include "inject/process_facts.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 
 #include "inject/environment.h"
 
@@ -21,8 +22,8 @@ void TrimEnd(char* text) {
   while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == ' ')) text[--n] = '\0';
 }
 
-// Field `number` (1-based, > 2) of a /proc/.../stat line; the command name, which may hold anything, ends
-// at the last ')'.
+// Field `number` (1-based, > 2) of a /proc/.../stat line; the command name, which may hold
+// anything, ends at the last ')'.
 const char* StatField(const char* line, int number) {
   const char* p = std::strrchr(line, ')');
   if (p == nullptr) return nullptr;
@@ -104,7 +105,8 @@ void ReadProcessFacts(ProcessFacts* f) {
   }
   const ssize_t n = readlink("/proc/self/exe", f->executable, sizeof f->executable - 1);
   f->executable[n > 0 ? n : 0] = '\0';
-  f->command_line_bytes = ReadSmallFile("/proc/self/cmdline", f->command_line, sizeof f->command_line);
+  f->command_line_bytes =
+      ReadSmallFile("/proc/self/cmdline", f->command_line, sizeof f->command_line);
   char link[64];
   const ssize_t m = readlink("/proc/self/ns/pid", link, sizeof link - 1);  // "pid:[4026531836]"
   if (m > 5) {
@@ -114,7 +116,8 @@ void ReadProcessFacts(ProcessFacts* f) {
   }
   constexpr const char* kRank[] = {"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMI_RANK"};
   constexpr const char* kLocal[] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"};
-  constexpr const char* kWorld[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS", "PMI_SIZE"};
+  constexpr const char* kWorld[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS",
+                                    "PMI_SIZE"};
   f->rank = FirstNumber(kRank, 4, -1);
   f->local_rank = FirstNumber(kLocal, 3, -1);
   f->world_size = FirstNumber(kWorld, 4, 0);

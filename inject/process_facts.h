@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Who this process is: read once from /proc and the environment when the session starts. What cannot be
-// read stays empty; nothing here fails. No allocation; a few short-lived descriptors.
+// Who this process is: read once from /proc and the environment when the session starts. What
+// cannot be read stays empty; nothing here fails. No allocation; a few short-lived descriptors.
 #ifndef GPUPROBE_INJECT_PROCESS_FACTS_H_
 #define GPUPROBE_INJECT_PROCESS_FACTS_H_
 
@@ -15,13 +15,13 @@ struct ProcessFacts {
   uint32_t pid, parent_pid;
   char host[65];
   char boot_id[40];
-  uint64_t start_ticks;         // field 22 of /proc/self/stat, clock ticks since boot
-  int64_t start_boot_ns;        // the same on CLOCK_BOOTTIME
+  uint64_t start_ticks;   // field 22 of /proc/self/stat, clock ticks since boot
+  int64_t start_boot_ns;  // the same on CLOCK_BOOTTIME
   char executable[512];
-  char command_line[1024];      // NUL-separated arguments, cut
+  char command_line[1024];  // NUL-separated arguments, cut
   size_t command_line_bytes;
   uint64_t pid_namespace;
-  int32_t rank, local_rank, world_size;   // -1, -1, 0: unknown
+  int32_t rank, local_rank, world_size;  // -1, -1, 0: unknown
   char cgroup[256];
 };
 
@@ -30,8 +30,8 @@ void ReadProcessFacts(ProcessFacts* facts);
 // Reads a small file of /proc; returns the bytes read (0: cannot be read), always NUL-terminated.
 size_t ReadSmallFile(const char* path, char* out, size_t size);
 
-// Whether every thread of the process but `own_tid` has ended (main called pthread_exit): then only we
-// keep the process alive.
+// Whether every thread of the process but `own_tid` has ended (main called pthread_exit): then only
+// we keep the process alive.
 bool IsLastThread(uint32_t own_tid);
 
 // Non-negative decimal number of `text`, -1 if it is none.

@@ -2,11 +2,12 @@
 // Copyright the gpuprobe authors.
 #include "inject/safe_read.h"
 
-#include <cerrno>
-#include <cstring>
 #include <fcntl.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 
 namespace gpuprobe::inject {
 namespace {

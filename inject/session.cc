@@ -2,16 +2,17 @@
 // Copyright the gpuprobe authors.
 #include "inject/session.h"
 
-#include <cstdarg>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <csignal>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <csignal>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 
 #include "inject/drain.h"
 #include "inject/foreign_client.h"
@@ -35,7 +36,8 @@ constexpr size_t kFewestBuffers = 16;
 uint32_t Pid() { return static_cast<uint32_t>(getpid()); }
 uint32_t Tid() { return static_cast<uint32_t>(syscall(SYS_gettid)); }
 
-// Time spent suspended: what CLOCK_BOOTTIME, the clock of process start times, has over CLOCK_MONOTONIC.
+// Time spent suspended: what CLOCK_BOOTTIME, the clock of process start times, has over
+// CLOCK_MONOTONIC.
 int64_t BootMinusMonotonicNs() {
   struct timespec boot;
   if (clock_gettime(CLOCK_BOOTTIME, &boot) != 0) return 0;
@@ -48,13 +50,20 @@ void ExitHandler() { g_session.FinishAtExit(); }
 
 const char* TakingCallName(TakingCall call) {
   switch (call) {
-    case TakingCall::kRegisterCallbacks: return "cuptiActivityRegisterCallbacks";
-    case TakingCall::kRegisterTimestampCallback: return "cuptiActivityRegisterTimestampCallback";
-    case TakingCall::kEnable: return "cuptiActivityEnable";
-    case TakingCall::kEnableAndDump: return "cuptiActivityEnableAndDump";
-    case TakingCall::kEnableContext: return "cuptiActivityEnableContext";
-    case TakingCall::kSetAttribute: return "cuptiActivitySetAttribute";
-    case TakingCall::kFinalize: return "cuptiFinalize";
+    case TakingCall::kRegisterCallbacks:
+      return "cuptiActivityRegisterCallbacks";
+    case TakingCall::kRegisterTimestampCallback:
+      return "cuptiActivityRegisterTimestampCallback";
+    case TakingCall::kEnable:
+      return "cuptiActivityEnable";
+    case TakingCall::kEnableAndDump:
+      return "cuptiActivityEnableAndDump";
+    case TakingCall::kEnableContext:
+      return "cuptiActivityEnableContext";
+    case TakingCall::kSetAttribute:
+      return "cuptiActivitySetAttribute";
+    case TakingCall::kFinalize:
+      return "cuptiFinalize";
   }
   return "";
 }
@@ -73,11 +82,12 @@ void Session::OnBufferRequested(uint8_t** buffer, size_t* size, size_t* max_reco
   if (*buffer != nullptr) return;
   const int64_t now = s.clock_.Now();
   s.losses_.Add(LossCause::kPoolExhausted, 1, now, now);
-  *buffer = s.scratch_;          // nullptr where CUPTI takes a refusal
+  *buffer = s.scratch_;  // nullptr where CUPTI takes a refusal
   *size = s.scratch_bytes_;
 }
 
-void Session::OnBufferCompleted(void*, uint32_t stream, uint8_t* buffer, size_t, size_t valid_bytes) {
+void Session::OnBufferCompleted(void*, uint32_t stream, uint8_t* buffer, size_t,
+                                size_t valid_bytes) {
   Session& s = g_session;
   if (buffer == nullptr) return;
   if (buffer == s.scratch_) {
@@ -104,8 +114,9 @@ bool Session::ReserveMemory() {
   size_t buffer_bytes = static_cast<size_t>(config_.buffer_kb) << 10;
   if (buffer_bytes + 64 > pool_bytes / kFewestBuffers) {
     config_.buffer_kb = static_cast<int64_t>((pool_bytes / kFewestBuffers - 64) >> 12 << 2);
-    warnings_.Add("GPUPROBE_BUFFER_KB reduced to %lld: GPUPROBE_MEMORY_MB=%lld has no room for more",
-                  static_cast<long long>(config_.buffer_kb), static_cast<long long>(config_.memory_mb));
+    warnings_.Add(
+        "GPUPROBE_BUFFER_KB reduced to %lld: GPUPROBE_MEMORY_MB=%lld has no room for more",
+        static_cast<long long>(config_.buffer_kb), static_cast<long long>(config_.memory_mb));
     buffer_bytes = static_cast<size_t>(config_.buffer_kb) << 10;
   }
   void* writer_memory = mmap(nullptr, kWriterBytes, PROT_READ | PROT_WRITE,
@@ -123,8 +134,8 @@ bool Session::ReserveMemory() {
     scratch_bytes_ = buffer_bytes;
   }
   if (!pool_.Init(buffer_bytes, static_cast<uint32_t>(count))) return false;
-  memory_bytes_ = kWriterBytes + pool_.reserved_bytes() + events_.reserved_bytes() + scratch_bytes_ +
-                  sizeof(Session);
+  memory_bytes_ = kWriterBytes + pool_.reserved_bytes() + events_.reserved_bytes() +
+                  scratch_bytes_ + sizeof(Session);
 
   proto::WriterOptions options;
   options.memory_bytes = kWriterBytes;
@@ -219,11 +230,11 @@ void Session::Start(const char* door) {
     Off("no thread could be started");
     return;
   }
-  // Registered here and not at load: exit handlers run in reverse order, and this one has to run before
-  // the driver's own, which was registered when CUDA was initialised a moment ago.
+  // Registered here and not at load: exit handlers run in reverse order, and this one has to run
+  // before the driver's own, which was registered when CUDA was initialised a moment ago.
   std::atexit(&ExitHandler);
-  // release: partner is phase(). Not where the drain thread has turned us off meanwhile: the file cannot be
-  // written, and this thread had to wait for longer than a flush period.
+  // release: partner is phase(). Not where the drain thread has turned us off meanwhile: the file
+  // cannot be written, and this thread had to wait for longer than a flush period.
   Phase starting = Phase::kStarting;
   if (capturing) {
     phase_.compare_exchange_strong(starting, Phase::kActive, std::memory_order_release,
@@ -232,7 +243,8 @@ void Session::Start(const char* door) {
 }
 
 void Session::AskDrain(std::atomic<uint32_t>* request) {
-  // release: partner is the drain thread's acquire load of the request; what was pushed before is seen.
+  // release: partner is the drain thread's acquire load of the request; what was pushed before is
+  // seen.
   request->fetch_add(1, std::memory_order_release);
   wake_.fetch_add(1, std::memory_order_release);
   FutexWakeAll(&wake_);
@@ -241,9 +253,10 @@ void Session::AskDrain(std::atomic<uint32_t>* request) {
 void Session::FinishAtExit() {
   const Phase now = phase();
   if (now != Phase::kActive && now != Phase::kOff) return;
-  if (owner_pid_.load(std::memory_order_relaxed) != Pid()) return;  // a forked child runs our handler too
-  // The drain thread itself ends the process as its last thread, and is done. (Where gettid is forbidden
-  // both are -1 and tell nothing.)
+  // A forked child runs our handler, too.
+  if (owner_pid_.load(std::memory_order_relaxed) != Pid()) return;
+  // The drain thread itself ends the process as its last thread, and is done. (Where gettid is
+  // forbidden both are -1 and tell nothing.)
   const uint32_t tid = Tid();
   if (tid != UINT32_MAX && drain_tid_.load(std::memory_order_relaxed) == tid) return;
   AskDrain(&finish_request_);
@@ -259,7 +272,8 @@ bool Session::LockControl() {
   const int64_t deadline = MonotonicNs() + kFinalFlushLimitNs;
   uint32_t free = 0;
   // acquire: partner is UnlockControl.
-  while (!control_.compare_exchange_weak(free, 1, std::memory_order_acquire, std::memory_order_relaxed)) {
+  while (!control_.compare_exchange_weak(free, 1, std::memory_order_acquire,
+                                         std::memory_order_relaxed)) {
     free = 0;
     if (MonotonicNs() > deadline) return false;
     FutexWait(&control_, 1, 1'000'000);
@@ -293,7 +307,8 @@ void Session::StepAside(const char* who, TakingCall call) {
     const uint32_t wanted = drain_request_.load(std::memory_order_relaxed);
     const int64_t deadline = MonotonicNs() + kFinalFlushLimitNs / 4;
     for (;;) {
-      const uint32_t answer = drain_answer_.load(std::memory_order_acquire);  // partner: Drain::Answer
+      const uint32_t answer =
+          drain_answer_.load(std::memory_order_acquire);  // partner: Drain::Answer
       if (static_cast<int32_t>(answer - wanted) >= 0) break;
       const int64_t left = deadline - MonotonicNs();
       if (left <= 0) break;
@@ -322,8 +337,8 @@ void Session::ComeBack() {
 
 void Session::GiveUpCupti(const char* who) {
   if (!Mine()) return;
-  // First, and under the lock: the drain thread comes back by itself from a client that has left, also
-  // between our stepping aside and the caller's cuptiFinalize.
+  // First, and under the lock: the drain thread comes back by itself from a client that has left,
+  // also between our stepping aside and the caller's cuptiFinalize.
   const bool locked = LockControl();
   poisoned_.store(true, std::memory_order_relaxed);
   if (locked) UnlockControl();

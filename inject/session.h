@@ -9,9 +9,9 @@
 //   FinishAtExit   the thread that ends the process; bounded wait
 //   everything else  the drain thread (drain.cc)
 //
-// A Session lives in constant-initialised static storage, is never destroyed (CUPTI may call back during
-// and after exit) and does nothing in a process that was forked from its own: every entry compares pids.
-// Any failure turns it off, once, with the reason in the trace (Off).
+// A Session lives in constant-initialised static storage, is never destroyed (CUPTI may call back
+// during and after exit) and does nothing in a process that was forked from its own: every entry
+// compares pids. Any failure turns it off, once, with the reason in the trace (Off).
 #ifndef GPUPROBE_INJECT_SESSION_H_
 #define GPUPROBE_INJECT_SESSION_H_
 
@@ -38,17 +38,22 @@ inline constexpr int64_t kFinalFlushLimitNs = 2'000'000'000;
 
 // The calls by which another CUPTI client makes us step aside.
 enum class TakingCall : uint8_t {
-  kRegisterCallbacks, kRegisterTimestampCallback, kEnable, kEnableAndDump, kEnableContext, kSetAttribute,
+  kRegisterCallbacks,
+  kRegisterTimestampCallback,
+  kEnable,
+  kEnableAndDump,
+  kEnableContext,
+  kSetAttribute,
   kFinalize,
 };
 const char* TakingCallName(TakingCall call);
 
 enum class Phase : uint32_t {
-  kIdle,       // CUDA was not initialised: nothing of ours exists
+  kIdle,  // CUDA was not initialised: nothing of ours exists
   kStarting,
   kActive,
-  kOff,        // turned off; the trace says why
-  kFinished,   // closed in order
+  kOff,       // turned off; the trace says why
+  kFinished,  // closed in order
 };
 
 class Session {
@@ -60,8 +65,8 @@ class Session {
   void Start(const char* door);
   void FinishAtExit();
 
-  // Another CUPTI client is about to take the activity API: hand it over clean. `who`, `call`: for the
-  // trace. Returns when everything that CUPTI held for us has been decoded (bounded).
+  // Another CUPTI client is about to take the activity API: hand it over clean. `who`, `call`: for
+  // the trace. Returns when everything that CUPTI held for us has been decoded (bounded).
   void StepAside(const char* who, TakingCall call);
   // It is done: take the activity API again.
   void ComeBack();
@@ -72,10 +77,12 @@ class Session {
   void NoteForeignCall(uint32_t kinds);
   // It has no kind on, and has not called for `patience_ns`.
   bool ForeignClientIsGone(int64_t patience_ns) const;
-  bool stepped_aside() const { return aside_.load(std::memory_order_relaxed); }  // a hint for statistics
+  // relaxed: a hint for statistics.
+  bool stepped_aside() const { return aside_.load(std::memory_order_relaxed); }
 
-  bool Mine() const;   // active, and not in a forked child
-  Phase phase() const { return phase_.load(std::memory_order_acquire); }  // partner: stores in Start, Off
+  bool Mine() const;  // active, and not in a forked child
+  // acquire: partners are the stores in Start and Off.
+  Phase phase() const { return phase_.load(std::memory_order_acquire); }
   const cupti::CuptiApi& api() const { return api_; }
 
  private:
@@ -109,15 +116,15 @@ class Session {
   cupti::Outcome attributes_[cupti::ActivitySource::kMaxAttributes] = {};
   size_t kind_count_ = 0, attribute_count_ = 0;
   int64_t start_duration_ns_ = 0;
-  int64_t process_start_ns_ = 0;      // trace clock
-  int64_t capture_begin_ns_ = 0;      // trace clock: nothing was recorded, or lost, before it
+  int64_t process_start_ns_ = 0;  // trace clock
+  int64_t capture_begin_ns_ = 0;  // trace clock: nothing was recorded, or lost, before it
   uint64_t file_id_ = 0;
   size_t memory_bytes_ = 0;
-  uint8_t* scratch_ = nullptr;        // for a CUPTI that may not be refused a buffer
+  uint8_t* scratch_ = nullptr;  // for a CUPTI that may not be refused a buffer
   size_t scratch_bytes_ = 0;
 
   cupti::CuptiApi api_;
-  cupti::ActivitySource source_;      // under the control lock, but for Flush and TakeDropped
+  cupti::ActivitySource source_;  // under the control lock, but for Flush and TakeDropped
   cupti::TraceClock clock_;
   BufferPool pool_;
   ThreadRings events_;
@@ -126,9 +133,9 @@ class Session {
   // The control lock: other clients' threads and the drain thread's shutdown.
   std::atomic<uint32_t> control_{0};
   std::atomic<bool> aside_{false};
-  std::atomic<bool> poisoned_{false};          // cuptiFinalize was called; under the lock
+  std::atomic<bool> poisoned_{false};  // cuptiFinalize was called; under the lock
   std::atomic<uint32_t> foreign_kinds_{0};
-  std::atomic<int64_t> foreign_call_ns_{0};   // CLOCK_MONOTONIC
+  std::atomic<int64_t> foreign_call_ns_{0};  // CLOCK_MONOTONIC
 
   // Futex words. The host's threads ask by adding one and waking `wake_`; the drain thread answers.
   std::atomic<uint32_t> wake_{0};
@@ -146,14 +153,14 @@ class Session {
 // The session of this process.
 Session& TheSession();
 
-// What the constructor (doors.cc) found out for Start: the run's directory and whether this process is
-// the root of the run and may print the one line on stderr.
+// What the constructor (doors.cc) found out for Start: the run's directory and whether this process
+// is the root of the run and may print the one line on stderr.
 struct RunFacts {
   char directory[1024];
-  bool root;                    // this process chose the directory
-  bool preloaded, injected;     // which doors the environment opens
-  uint32_t only_pid;            // GPUPROBE_CHILDREN=0: the one process to record; 0: all
-  uint64_t stderr_device, stderr_inode;   // descriptor 2 at load time; 0, 0: closed
+  bool root;                             // this process chose the directory
+  bool preloaded, injected;              // which doors the environment opens
+  uint32_t only_pid;                     // GPUPROBE_CHILDREN=0: the one process to record; 0: all
+  uint64_t stderr_device, stderr_inode;  // descriptor 2 at load time; 0, 0: closed
 };
 const RunFacts& TheRun();
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// The names of the threads that call CUDA, read once a thread from /proc/self/task/<tid>/comm. Fixed
-// table; threads beyond it stay nameless. Thread: the drain thread.
+// The names of the threads that call CUDA, read once a thread from /proc/self/task/<tid>/comm.
+// Fixed table; threads beyond it stay nameless. Thread: the drain thread.
 #ifndef GPUPROBE_INJECT_THREAD_NAMES_H_
 #define GPUPROBE_INJECT_THREAD_NAMES_H_
 
@@ -25,8 +25,12 @@ class ThreadNames {
   void Write(bool all, uint32_t pid, proto::PacketBuilder* out);
 
  private:
-  static constexpr size_t kCapacity = 1024;   // power of two; at most 3/4 in use
-  struct Entry { uint32_t tid; bool written; char name[19]; };
+  static constexpr size_t kCapacity = 1024;  // power of two; at most 3/4 in use
+  struct Entry {
+    uint32_t tid;
+    bool written;
+    char name[19];
+  };
 
   void Add(uint32_t tid);
 

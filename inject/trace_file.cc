@@ -2,14 +2,15 @@
 // Copyright the gpuprobe authors.
 #include "inject/trace_file.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 
 #include "proto/format.h"
 
@@ -18,7 +19,6 @@ namespace {
 
 // Above what hosts use; below the usual soft limit of 1024.
 constexpr int kPreferredDescriptor = 700;
-
 
 bool MakeDirectories(const char* path) {
   char part[1024];
@@ -30,7 +30,8 @@ bool MakeDirectories(const char* path) {
     const char saved = part[i];
     part[i] = '\0';
     if (mkdir(part, 0777) != 0 && errno != EEXIST) {
-      // A parent that exists but may not be written to gives EACCES or EROFS here; the deepest one decides.
+      // A parent that exists but may not be written to gives EACCES or EROFS here; the deepest one
+      // decides.
       if (saved == '\0') return false;
     }
     part[i] = saved;
@@ -83,8 +84,9 @@ bool TraceFile::Create() {
   if (!MakeDirectories(directory_)) return errno_ = errno, false;
   const int fd = open(path_, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_APPEND | O_NOFOLLOW, 0666);
   if (fd < 0) return errno_ = errno, false;
-  // By the path, not by the descriptor: a host that takes every number may have taken this one since, and
-  // its file would be written to for ours. (lstat() is a versioned symbol of glibc 2.33: the call is not.)
+  // By the path, not by the descriptor: a host that takes every number may have taken this one
+  // since, and its file would be written to for ours. (lstat() is a versioned symbol of glibc 2.33:
+  // the call is not.)
   struct stat s;
   if (syscall(SYS_lstat, path_, &s) != 0) return errno_ = errno, false;
   device_ = s.st_dev;

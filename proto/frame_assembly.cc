@@ -231,8 +231,8 @@ bool TraceWriter::State::WriteFrame(const EndInfo* end) {
     const bool timed = staging.first_ns <= staging.last_ns;
     const int error = errno;
     // EFBIG: our own size limit, or the process's (RLIMIT_FSIZE).
-    Loss(error == EFBIG ? LossCause::kSizeCap : LossCause::kWriteFailed, records, timed ? staging.first_ns : 0,
-         timed ? staging.last_ns : 0, error);
+    Loss(error == EFBIG ? LossCause::kSizeCap : LossCause::kWriteFailed, records,
+         timed ? staging.first_ns : 0, timed ? staging.last_ns : 0, error);
   }
   ++sequence;  // also of a frame that is lost: the hole shows where
   BeginFrame();

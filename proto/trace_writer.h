@@ -98,9 +98,9 @@ class TraceWriter {
   // True if there is anything to write: staged records, losses, blind periods.
   bool HasData() const;
   // Writes what is staged as one frame, also if that is nothing (heartbeat). False if the sink
-  // refused: the records are lost and counted as kWriteFailed, or kSizeCap for EFBIG (detail: errno as the sink left it);
-  // losses and blind periods are kept for the next frame. The sequence number goes on, so the
-  // reader sees a hole.
+  // refused: the records are lost and counted as kWriteFailed, or kSizeCap for EFBIG (detail: errno
+  // as the sink left it); losses and blind periods are kept for the next frame. The sequence number
+  // goes on, so the reader sees a hole.
   bool CloseFrame();
   // Closes the last frame with an End packet. Calls after it do nothing.
   bool Finish(const char* reason, uint32_t buffers_outstanding);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// The normalised records: what cupti/ decodes CUPTI's versioned structures into and what the write side
-// of proto/ encodes. Plain data, no ownership.
+// The normalised records: what cupti/ decodes CUPTI's versioned structures into and what the write
+// side of proto/ encodes. Plain data, no ownership.
 //
-// Units: times are nanoseconds on CUPTI's record clock (see ConvertTime in cupti/clock.h for the trace
-// clock), sizes are bytes. Identifiers are CUPTI's own. `name` pointers belong to CUPTI or to the
-// recorded process: they may be read only through proto::NameReader (they can be dangling), and only on
-// the drain thread.
+// Units: times are nanoseconds on CUPTI's record clock (see ConvertTime in cupti/clock.h for the
+// trace clock), sizes are bytes. Identifiers are CUPTI's own. `name` pointers belong to CUPTI or to
+// the recorded process: they may be read only through proto::NameReader (they can be dangling), and
+// only on the drain thread.
 #ifndef GPUPROBE_RINGBUF_RECORDS_H_
 #define GPUPROBE_RINGBUF_RECORDS_H_
 
@@ -30,13 +30,13 @@ enum class Timing : uint8_t {
 struct KernelRecord {
   int64_t start_ns, end_ns;  // meaningful as `timing` says
   Timing timing;
-  uint8_t launch_type;       // CUpti_ActivityLaunchType
+  uint8_t launch_type;  // CUpti_ActivityLaunchType
   bool device_launched;
   uint32_t device, context, stream, correlation;
   uint32_t graph_id;
-  uint64_t graph_node_id;    // 0: not part of a graph
+  uint64_t graph_node_id;  // 0: not part of a graph
   int64_t grid_id;
-  const char* name;          // mangled
+  const char* name;  // mangled
   uint32_t grid_x, grid_y, grid_z, block_x, block_y, block_z;
   uint32_t cluster_x, cluster_y, cluster_z;  // 0: no cluster
   uint32_t static_shared_bytes, dynamic_shared_bytes, shared_executed_bytes;
@@ -48,11 +48,12 @@ struct KernelRecord {
 struct CopyRecord {  // MEMCPY and MEMCPY2 (peer)
   int64_t start_ns, end_ns;
   Timing timing;
-  bool peer;                 // from CUpti_ActivityMemcpyPtoP*
+  bool peer;  // from CUpti_ActivityMemcpyPtoP*
   bool device_launched;
-  uint8_t copy_kind;         // CUpti_ActivityMemcpyKind: 1 HtoD, 2 DtoH, 8 DtoD, 10 PtoP ...
-  uint8_t src_kind, dst_kind;  // CUpti_ActivityMemoryKind: 1 pageable, 2 pinned, 3 device, 4 array, 5 managed
-  uint8_t flags;             // CUPTI_ACTIVITY_FLAG_MEMCPY_ASYNC = 1
+  uint8_t copy_kind;  // CUpti_ActivityMemcpyKind: 1 HtoD, 2 DtoH, 8 DtoD, 10 PtoP ...
+  // CUpti_ActivityMemoryKind: 1 pageable, 2 pinned, 3 device, 4 array, 5 managed
+  uint8_t src_kind, dst_kind;
+  uint8_t flags;  // CUPTI_ACTIVITY_FLAG_MEMCPY_ASYNC = 1
   uint32_t device, context, stream, correlation;
   uint32_t graph_id;
   uint64_t graph_node_id;
@@ -65,7 +66,7 @@ struct SetRecord {
   Timing timing;
   bool device_launched;
   uint8_t memory_kind;
-  uint8_t flags;             // CUPTI_ACTIVITY_FLAG_MEMSET_ASYNC = 1
+  uint8_t flags;  // CUPTI_ACTIVITY_FLAG_MEMSET_ASYNC = 1
   uint32_t device, context, stream, correlation;
   uint32_t graph_id;
   uint64_t graph_node_id;
@@ -78,7 +79,7 @@ struct GraphRecord {
   int64_t start_ns, end_ns;
   Timing timing;
   uint32_t device, context, stream, correlation, graph_id;
-  uint32_t end_device;       // kInvalidId where the CUPTI version does not tell
+  uint32_t end_device;  // kInvalidId where the CUPTI version does not tell
 };
 
 enum class ApiDomain : uint8_t { kRuntime = 0, kDriver = 1 };
@@ -89,27 +90,29 @@ struct ApiRecord {
   uint32_t cbid;
   uint32_t process, thread;  // thread: Linux tid (CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM)
   uint32_t correlation;
-  int32_t result;            // cudaError_t / CUresult, 0: success
+  int32_t result;  // cudaError_t / CUresult, 0: success
 };
 
 struct SyncRecord {
   int64_t start_ns, end_ns;
-  uint8_t type;              // CUpti_ActivitySynchronizationType: 1 event, 2 stream-wait-event, 3 stream, 4 context
+  // CUpti_ActivitySynchronizationType: 1 event, 2 stream-wait-event, 3 stream, 4 context
+  uint8_t type;
   uint32_t context, stream, event, correlation;  // kInvalidId where not applicable
-  uint64_t event_sync_id;    // 0 where the CUPTI version does not tell
+  uint64_t event_sync_id;                        // 0 where the CUPTI version does not tell
   int32_t result;
 };
 
-struct CudaEventRecord {     // cudaEventRecord: what a later stream-wait waits for
+struct CudaEventRecord {  // cudaEventRecord: what a later stream-wait waits for
   uint32_t context, stream, event, correlation;
   uint64_t event_sync_id;
 };
 
 struct OverheadRecord {
   int64_t start_ns, end_ns;
-  uint32_t kind;             // CUpti_ActivityOverheadKind, e.g. 1 << 16: buffer flush
-  uint8_t object_kind;       // CUpti_ActivityObjectKind: 1 process, 2 thread, 3 device, 4 context, 5 stream
-  uint32_t process, thread;  // object_kind 1, 2; else 0
+  uint32_t kind;  // CUpti_ActivityOverheadKind, e.g. 1 << 16: buffer flush
+  // CUpti_ActivityObjectKind: 1 process, 2 thread, 3 device, 4 context, 5 stream
+  uint8_t object_kind;
+  uint32_t process, thread;          // object_kind 1, 2; else 0
   uint32_t device, context, stream;  // object_kind 3..5; else kInvalidId
   uint32_t correlation;
 };
@@ -120,7 +123,7 @@ struct DeviceRecord {
   const char* name;
   uint64_t memory_bytes;
   uint32_t sm_count, compute_major, compute_minor;
-  uint64_t memory_bandwidth_kb_s;   // kBytes/s, CUPTI's unit
+  uint64_t memory_bandwidth_kb_s;  // kBytes/s, CUPTI's unit
   uint32_t core_clock_khz;
   bool mig;
 };
@@ -132,24 +135,24 @@ struct ContextRecord {
 
 struct StreamRecord {
   uint32_t context, stream, priority;
-  uint8_t flag;              // CUpti_ActivityStreamFlag
+  uint8_t flag;  // CUpti_ActivityStreamFlag
 };
 
 // Why records are missing. Stored in the trace: append only, never renumber.
 enum class LossCause : uint8_t {
   kNone = 0,
-  kCuptiDropped = 1,        // cuptiActivityGetNumDroppedRecords
-  kPoolExhausted = 2,       // no free buffer: requests refused; count = refused requests
-  kQueueFull = 3,           // records that an application thread could not hand over
-  kUndecodable = 4,         // bytes of a buffer that no known layout explains; count = bytes
-  kUnknownKind = 5,         // records of a kind that we do not store; count = records
-  kWriterFull = 6,          // staging full within one flush period
-  kWriteFailed = 7,         // a frame that could not be written (errno in `detail`)
-  kSizeCap = 8,             // the trace reached its size limit
-  kNameTableFull = 9,       // records kept, names replaced; count = records
-  kDiscarded = 10,          // scratch buffer handed out below CUPTI API 27, contents discarded; bytes
-  kUntimed = 12,            // calls, waits, overheads whose times are unusable; count = records
-  kForeignBuffer = 11,      // buffers lost to another CUPTI client
+  kCuptiDropped = 1,    // cuptiActivityGetNumDroppedRecords
+  kPoolExhausted = 2,   // no free buffer: requests refused; count = refused requests
+  kQueueFull = 3,       // records that an application thread could not hand over
+  kUndecodable = 4,     // bytes of a buffer that no known layout explains; count = bytes
+  kUnknownKind = 5,     // records of a kind that we do not store; count = records
+  kWriterFull = 6,      // staging full within one flush period
+  kWriteFailed = 7,     // a frame that could not be written (errno in `detail`)
+  kSizeCap = 8,         // the trace reached its size limit
+  kNameTableFull = 9,   // records kept, names replaced; count = records
+  kDiscarded = 10,      // scratch buffer handed out below CUPTI API 27, contents discarded; bytes
+  kUntimed = 12,        // calls, waits, overheads whose times are unusable; count = records
+  kForeignBuffer = 11,  // buffers lost to another CUPTI client
 };
 
 }  // namespace gpuprobe

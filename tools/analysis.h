@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// The analyses: Timeline in, plain structs out. They neither read files nor print. Definitions are those
-// of ATTRIBUTION.md; all times int64 ns on the timeline's clock, intervals half-open.
+// The analyses: Timeline in, plain structs out. They neither read files nor print. Definitions are
+// those of ATTRIBUTION.md; all times int64 ns on the timeline's clock, intervals half-open.
 #ifndef GPUPROBE_TOOLS_ANALYSIS_H_
 #define GPUPROBE_TOOLS_ANALYSIS_H_
 
@@ -18,38 +18,51 @@
 namespace gpuprobe::tools {
 
 enum class Cause : uint8_t {
-  kSynchronisation, kBlockingApi, kLaunchBound, kPageableCopy, kDependency, kLaunchLatency, kProfiler,
-  kOtherProcess, kStart, kEnd, kHost, kUnknown,
+  kSynchronisation,
+  kBlockingApi,
+  kLaunchBound,
+  kPageableCopy,
+  kDependency,
+  kLaunchLatency,
+  kProfiler,
+  kOtherProcess,
+  kStart,
+  kEnd,
+  kHost,
+  kUnknown,
 };
 inline constexpr int kCauseCount = 12;
-const char* CauseKey(Cause c);      // "synchronisation", "blocking_api", ...: JSON
-const char* CauseLabel(Cause c);    // "launch-bound", ...: text
+const char* CauseKey(Cause c);    // "synchronisation", "blocking_api", ...: JSON
+const char* CauseLabel(Cause c);  // "launch-bound", ...: text
 
-struct Window { int64_t start_ns = 0, end_ns = 0; int64_t span() const { return end_ns - start_ns; } };
+struct Window {
+  int64_t start_ns = 0, end_ns = 0;
+  int64_t span() const { return end_ns - start_ns; }
+};
 
 struct Options {
-  int64_t min_gap_ns = 10'000;              // only decides what is listed and counted in `gaps`
-  std::optional<int32_t> device;            // index in Timeline::devices
-  std::optional<uint32_t> pid;              // look at this process alone: others become other_process
-  std::optional<int64_t> from_ns, to_ns;    // user's window [from, to), absolute trace time
+  int64_t min_gap_ns = 10'000;            // only decides what is listed and counted in `gaps`
+  std::optional<int32_t> device;          // index in Timeline::devices
+  std::optional<uint32_t> pid;            // look at this process alone: others become other_process
+  std::optional<int64_t> from_ns, to_ns;  // user's window [from, to), absolute trace time
   int top = 10;
 };
 
-// One part of a gap with one cause. Parts of a gap are disjoint, in order, and add up to it. There may be
-// tens of millions: no string, no heap of its own.
+// One part of a gap with one cause. Parts of a gap are disjoint, in order, and add up to it. There
+// may be tens of millions: no string, no heap of its own.
 struct GapPart {
   int64_t begin_ns, end_ns;
-  int32_t call = -1;            // evidence: the call on the submitting (or blocking) thread
-  int32_t overhead = -1;        // evidence: index in Timeline::overheads
-  int32_t thread = -1;          // the thread whose doing this was
-  int32_t where = -1;           // index in Analysis::places: what a person reads
+  int32_t call = -1;      // evidence: the call on the submitting (or blocking) thread
+  int32_t overhead = -1;  // evidence: index in Timeline::overheads
+  int32_t thread = -1;    // the thread whose doing this was
+  int32_t where = -1;     // index in Analysis::places: what a person reads
   Cause cause;
 };
 
 struct Gap {
-  int64_t begin_ns, end_ns;     // clipped to the window
-  int32_t previous_op = -1;     // index in Timeline::ops: the one that ended last before the gap
-  int32_t next_op = -1;         //   and the one that ended it; -1: the device had none before / after
+  int64_t begin_ns, end_ns;  // clipped to the window
+  int32_t previous_op = -1;  // index in Timeline::ops: the one that ended last before the gap
+  int32_t next_op = -1;      //   and the one that ended it; -1: the device had none before / after
   uint32_t first_part = 0, part_count = 0;  // in DeviceReport::parts
   int64_t length_ns() const { return end_ns - begin_ns; }
 };
@@ -60,7 +73,7 @@ struct SiteTotal {
   int64_t total_ns = 0;
   uint64_t count = 0;
   int64_t longest_ns = 0;
-  int32_t example_call = -1;    // index in Timeline::calls: evidence of the first of these parts
+  int32_t example_call = -1;  // index in Timeline::calls: evidence of the first of these parts
 };
 
 struct CauseTotal {
@@ -68,30 +81,37 @@ struct CauseTotal {
   int64_t total_ns = 0;
   uint64_t count = 0;
   int64_t longest_ns = 0;
-  std::vector<SiteTotal> sites; // by total, descending; add up to total_ns
+  std::vector<SiteTotal> sites;  // by total, descending; add up to total_ns
 };
 
-struct KernelStats { uint64_t count = 0, zero_length = 0; int64_t sum_ns = 0, union_ns = 0; };
-struct MoveStats { uint64_t count = 0, bytes = 0; int64_t sum_ns = 0, union_ns = 0; };
+struct KernelStats {
+  uint64_t count = 0, zero_length = 0;
+  int64_t sum_ns = 0, union_ns = 0;
+};
+struct MoveStats {
+  uint64_t count = 0, bytes = 0;
+  int64_t sum_ns = 0, union_ns = 0;
+};
 
 struct DeviceReport {
-  int32_t device = -1;          // index in Timeline::devices
+  int32_t device = -1;  // index in Timeline::devices
   Window window;
   KernelStats kernels;
   MoveStats copies, sets, graphs;
   uint64_t untimed = 0, untimed_missing = 0, untimed_unfinished = 0, untimed_invalid = 0;
   int64_t busy_ns = 0, idle_ns = 0;
-  int64_t compute_ns = 0, communication_ns = 0, copy_ns = 0;  // with idle_ns they add up to the span
-  std::vector<Gap> gaps;        // all of them, in order of time; their lengths add up to idle_ns
-  std::vector<GapPart> parts;   // of all gaps, in order of time
+  // With idle_ns they add up to the span.
+  int64_t compute_ns = 0, communication_ns = 0, copy_ns = 0;
+  std::vector<Gap> gaps;       // all of them, in order of time; their lengths add up to idle_ns
+  std::vector<GapPart> parts;  // of all gaps, in order of time
   std::span<const GapPart> PartsOf(const Gap& gap) const {
     return std::span(parts).subspan(gap.first_part, gap.part_count);
   }
-  uint64_t listed_gaps = 0;     // of at least min_gap_ns
+  uint64_t listed_gaps = 0;  // of at least min_gap_ns
   int64_t listed_gaps_ns = 0;
   std::vector<CauseTotal> causes;  // sorted by total, descending; add up to idle_ns exactly
   uint64_t ops_with_submission = 0, ops = 0;
-  // Operations that start before their submitting call does: the clocks' disagreement, clamped to 0.
+  // Operations that start before their submitting call does (the clocks' disagreement): set to 0.
   uint64_t ops_before_submission = 0;
   int64_t largest_skew_ns = 0;
 };
@@ -100,45 +120,50 @@ struct DeviceReport {
 struct WaitRow {
   std::string api, where;
   uint64_t count = 0;
-  int64_t total_ns = 0;         // blocked
-  int64_t device_busy_ns = 0;   // of total: the device waited for was busy (harmless)
-  int64_t device_idle_ns = 0;   // of total: it was idle
-  int64_t idle_after_ns = 0;    // device idle after the wait until the thread's next submission reached it
+  int64_t total_ns = 0;        // blocked
+  int64_t device_busy_ns = 0;  // of total: the device waited for was busy (harmless)
+  int64_t device_idle_ns = 0;  // of total: it was idle
+  // Device idle after the wait, until the thread's next submission reached it.
+  int64_t idle_after_ns = 0;
   int64_t longest_ns = 0;
 };
 
 struct Verdict {
-  std::string kind;             // DESIGN's words: gpu_bound, synchronisation, launch_bound, host, ...
-  std::string headline;         // one sentence with the numbers
-  std::string evidence;         // second line: where
-  std::string action;           // what to do; empty: nothing to advise
-  double upper_bound_speedup = 1.0;  // span / (span - time of that cause); gpu_bound: of all idle time
-  std::string runner_up;        // second finding, one line; empty: none
-  std::optional<Window> steady; // the part that the verdict speaks of; none: the whole window
-  std::string left_out;         // what is outside of it, one line; empty with the whole window
+  std::string kind;      // DESIGN's words: gpu_bound, synchronisation, launch_bound, host, ...
+  std::string headline;  // one sentence with the numbers
+  std::string evidence;  // second line: where
+  std::string action;    // what to do; empty: nothing to advise
+  // span / (span - time of that cause); gpu_bound: of all idle time.
+  double upper_bound_speedup = 1.0;
+  std::string runner_up;         // second finding, one line; empty: none
+  std::optional<Window> steady;  // the part that the verdict speaks of; none: the whole window
+  std::string left_out;          // what is outside of it, one line; empty with the whole window
 };
 
 struct Analysis {
   std::vector<DeviceReport> devices;
-  std::vector<WaitRow> waits;   // by total blocked, descending
+  std::vector<WaitRow> waits;  // by total blocked, descending
   Verdict verdict;
-  int64_t blind_ns = 0;         // union over the windows
+  int64_t blind_ns = 0;             // union over the windows
   std::vector<std::string> places;  // GapPart::where: "cudaStreamSynchronize (thread 4711 python)"
-  // Empty, or what does not add up: a defect of the analysis, the figures must not be shown (exit code 1).
+  // Empty, or what does not add up: a defect of the analysis, the figures must not be shown (exit
+  // code 1).
   std::string internal_error;
 };
 
-// Everything at once; deterministic, no I/O, O(n log n). Timeline must satisfy the orderings of timeline.h,
-// its indices must be valid or -1, and start <= end everywhere. Devices without any GPU operation in the
-// scope of `options` get no report unless asked for by name.
+// Everything at once; deterministic, no I/O, O(n log n). Timeline must satisfy the orderings of
+// timeline.h, its indices must be valid or -1, and start <= end everywhere. Devices without any GPU
+// operation in the scope of `options` get no report unless asked for by name.
 Analysis Analyse(const Timeline& timeline, const Options& options);
 
-// Collective communication (NCCL, RCCL, NVSHMEM, the custom all-reduces of vLLM and TensorRT-LLM)? By the
-// recorded (mangled or plain) name. Analyse() applies it itself, whatever GpuOp::op_class says.
+// Collective communication (NCCL, RCCL, NVSHMEM, the custom all-reduces of vLLM and TensorRT-LLM)?
+// By the recorded (mangled or plain) name. Analyse() applies it itself, whatever GpuOp::op_class
+// says.
 bool IsCommunicationKernel(std::string_view name);
 
-// What Analyse() promises of one device, checked: parts fill their gap without hole or overlap, gaps and
-// causes add up to the idle time, busy + idle and the breakdown to the window. Empty, or what is wrong.
+// What Analyse() promises of one device, checked: parts fill their gap without hole or overlap,
+// gaps and causes add up to the idle time, busy + idle and the breakdown to the window. Empty, or
+// what is wrong.
 std::string CheckSums(const DeviceReport& report);
 
 }  // namespace gpuprobe::tools

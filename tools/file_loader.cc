@@ -126,8 +126,8 @@ void FileLoader::DescribeDevice(const DeviceInfo& info, FileState* file) {
         known != device_by_uuid_.end() ? known->second : Last(run_->timeline.devices);
     return;
   }
-  // CUPTI tells of a device in one of its buffers, and other threads' work can reach the trace before it: what
-  // was a device without a name turns out to be this one.
+  // CUPTI tells of a device in one of its buffers, and other threads' work can reach the trace
+  // before it: what was a device without a name turns out to be this one.
   const int32_t nameless = placed->second;
   Device& device = run_->timeline.devices[static_cast<size_t>(nameless)];
   if (!device.uuid.empty() || !device.name.empty()) return;
@@ -433,7 +433,8 @@ void FileLoader::CloseFile(const proto::TraceReader& reader) {
     }
     ProcessCapture& capture = run_->captures[static_cast<size_t>(file.process)];
     capture.clock = file.clock.facts();
-    // The writer's own totals stand in front of what a frame holds: the last frame is missing in them.
+    // The writer's own totals stand in front of what a frame holds: the last frame is missing in
+    // them.
     if (states_.size() == 1 && capture.cost.known) {
       capture.cost.records = input.records;
       capture.cost.written_bytes = input.bytes;

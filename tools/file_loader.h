@@ -122,7 +122,8 @@ class FileLoader {
   Columns columns_;
   std::vector<bool> communicates_;  // parallel to Timeline::names
   absl::flat_hash_map<std::string, int32_t> names_, device_by_uuid_;
-  std::map<int32_t, int32_t> same_device_;  // a device without a description -> what it turned out to be
+  std::map<int32_t, int32_t>
+      same_device_;  // a device without a description -> what it turned out to be
   std::map<std::tuple<std::string, uint32_t, bool>, int32_t> symbols_;
   std::map<std::vector<uint32_t>, int32_t> shapes_, copy_shapes_;
   absl::flat_hash_map<uint64_t, std::string> path_of_id_;  // file_id -> the file that had it first

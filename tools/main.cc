@@ -49,7 +49,8 @@ int FailOutput(const absl::Status& status) {
 
 // A word in the place of the subcommand that names no file: misspelt, not a run.
 bool LooksLikeSubcommand(const std::string& path) {
-  const bool word = std::all_of(path.begin(), path.end(), [](char c) { return c >= 'a' && c <= 'z'; });
+  const bool word =
+      std::all_of(path.begin(), path.end(), [](char c) { return c >= 'a' && c <= 'z'; });
   return word && !path.empty() && access(path.c_str(), F_OK) != 0;
 }
 

@@ -41,8 +41,9 @@ std::string WhyNoKernelRecords(const LoadedRun& run) {
     }
   }
   const auto asked = [](const ProcessCapture& capture) {
-    return capture.kinds.empty() || std::any_of(capture.kinds.begin(), capture.kinds.end(),
-                                                [](const CaptureOutcome& kind) { return IsKernelKind(kind.name); });
+    return capture.kinds.empty() ||
+           std::any_of(capture.kinds.begin(), capture.kinds.end(),
+                       [](const CaptureOutcome& kind) { return IsKernelKind(kind.name); });
   };
   if (std::none_of(run.captures.begin(), run.captures.end(), asked)) {
     return "Kernels were not asked for (GPUPROBE_KERNELS=off)";

@@ -4,8 +4,8 @@
 // What happened, independent of where it was read from: the one input of all analyses. Loaders (own
 // traces now; Kineto and Nsight files later) fill it; analyses only read it.
 //
-// Times are int64 nanoseconds on one clock for all processes of a Timeline (the loader aligns them).
-// Intervals are half-open [start, end). Ids index into the vectors of Timeline; -1: none.
+// Times are int64 nanoseconds on one clock for all processes of a Timeline (the loader aligns
+// them). Intervals are half-open [start, end). Ids index into the vectors of Timeline; -1: none.
 #ifndef GPUPROBE_TOOLS_TIMELINE_H_
 #define GPUPROBE_TOOLS_TIMELINE_H_
 
@@ -17,21 +17,22 @@
 namespace gpuprobe::tools {
 
 enum class OpKind : uint8_t { kKernel, kCopy, kSet, kGraph };
-enum class OpClass : uint8_t { kCompute, kCommunication, kCopy };  // kernels by name (nccl...), graphs: compute
+// Kernels by name (nccl...); graphs: compute.
+enum class OpClass : uint8_t { kCompute, kCommunication, kCopy };
 
 // One piece of GPU work.
 struct GpuOp {
   int64_t start_ns, end_ns;
-  uint64_t bytes;             // copies and sets
+  uint64_t bytes;  // copies and sets
   uint32_t correlation;
-  int32_t device;             // index in Timeline::devices
-  int32_t stream;             // index in Timeline::streams
-  int32_t process;            // index in Timeline::processes
-  int32_t name;               // kernels: index in Timeline::names; else -1
-  int32_t shape;              // kernels: index in Timeline::shapes; copies: in copy_shapes; else -1
+  int32_t device;   // index in Timeline::devices
+  int32_t stream;   // index in Timeline::streams
+  int32_t process;  // index in Timeline::processes
+  int32_t name;     // kernels: index in Timeline::names; else -1
+  int32_t shape;    // kernels: index in Timeline::shapes; copies: in copy_shapes; else -1
   uint32_t graph_id;
   uint64_t graph_node_id;
-  int32_t submission = -1;    // index in Timeline::calls of the call that submitted it; -1: not seen
+  int32_t submission = -1;  // index in Timeline::calls of the call that submitted it; -1: not seen
   OpKind kind;
   OpClass op_class;
 };
@@ -39,31 +40,43 @@ struct GpuOp {
 // GPU work whose times are unusable (0/0, unfinished, invalid): counted, never in arithmetic.
 struct UntimedOp {
   OpKind kind;
-  uint8_t timing;             // 1 missing, 2 unfinished, 3 invalid
+  uint8_t timing;  // 1 missing, 2 unfinished, 3 invalid
   int32_t device, stream, process, name;
   uint32_t correlation;
-  int64_t start_ns;           // unfinished only
+  int64_t start_ns;  // unfinished only
 };
 
 // Same numbers as ApiClass in proto/gpuprobe.proto.
 enum class CallClass : uint8_t {
-  kOther = 0, kLaunch = 1, kCopy = 2, kCopyBlocking = 3, kSync = 4, kStreamWait = 5, kEventRecord = 6,
-  kAlloc = 7, kFree = 8, kModule = 9, kGraph = 10, kHostMemory = 11, kContext = 12, kHostFunc = 13,
+  kOther = 0,
+  kLaunch = 1,
+  kCopy = 2,
+  kCopyBlocking = 3,
+  kSync = 4,
+  kStreamWait = 5,
+  kEventRecord = 6,
+  kAlloc = 7,
+  kFree = 8,
+  kModule = 9,
+  kGraph = 10,
+  kHostMemory = 11,
+  kContext = 12,
+  kHostFunc = 13,
 };
 
-// One host call. Driver calls beneath a runtime call (same process, thread and correlation) are folded
-// into it by the loader and do not appear.
+// One host call. Driver calls beneath a runtime call (same process, thread and correlation) are
+// folded into it by the loader and do not appear.
 struct HostCall {
   int64_t start_ns, end_ns;
   uint32_t correlation;
   int32_t process;
-  int32_t thread;             // index in Timeline::threads
-  int32_t symbol;             // index in Timeline::symbols
+  int32_t thread;  // index in Timeline::threads
+  int32_t symbol;  // index in Timeline::symbols
   int32_t result;
 };
 
 struct ApiSymbol {
-  std::string name;           // cudaLaunchKernel
+  std::string name;  // cudaLaunchKernel
   CallClass call_class;
   bool driver;
 };
@@ -71,16 +84,16 @@ struct ApiSymbol {
 // A wait as the device side saw it (CUPTI synchronisation record).
 struct SyncOp {
   int64_t start_ns, end_ns;
-  uint8_t type;               // 1 event, 2 stream-wait-event, 3 stream, 4 context
+  uint8_t type;  // 1 event, 2 stream-wait-event, 3 stream, 4 context
   int32_t process;
-  int32_t stream;             // index in Timeline::streams or -1
-  int32_t device;             // -1: not known
+  int32_t stream;  // index in Timeline::streams or -1
+  int32_t device;  // -1: not known
   uint32_t event, correlation;
   uint64_t event_sync_id;
-  int32_t call = -1;          // index in Timeline::calls, by correlation
+  int32_t call = -1;  // index in Timeline::calls, by correlation
 };
 
-struct CudaEvent {            // an event record: what a stream-wait of the same sync id waits for
+struct CudaEvent {  // an event record: what a stream-wait of the same sync id waits for
   int32_t process, stream;
   uint32_t event, correlation;
   uint64_t event_sync_id;
@@ -88,40 +101,53 @@ struct CudaEvent {            // an event record: what a stream-wait of the same
 
 struct OverheadOp {
   int64_t start_ns, end_ns;
-  uint32_t kind;              // CUpti_ActivityOverheadKind
+  uint32_t kind;  // CUpti_ActivityOverheadKind
   int32_t process;
-  int32_t thread;             // -1: not of one thread
-  // True for CUPTI's and our own cost (instrumentation, buffers, resources); false for module loading and
-  // lazy function loading, which the application pays without us too.
+  int32_t thread;  // -1: not of one thread
+  // True for CUPTI's and our own cost (instrumentation, buffers, resources); false for module
+  // loading and lazy function loading, which the application pays without us too.
   bool profiler;
 };
 
 struct Device {
-  std::string uuid;           // "GPU-xxxxxxxx-xxxx-..." ; empty: unknown
+  std::string uuid;  // "GPU-xxxxxxxx-xxxx-..." ; empty: unknown
   std::string name;
-  int32_t ordinal;            // CUDA ordinal in the first process that named it
+  int32_t ordinal;  // CUDA ordinal in the first process that named it
   uint64_t memory_bytes;
   uint32_t sm_count;
 };
 
-struct Stream { int32_t process, device; uint32_t context, stream; bool null_stream; };
-struct Thread { int32_t process; uint32_t tid; std::string name; bool main; };
+struct Stream {
+  int32_t process, device;
+  uint32_t context, stream;
+  bool null_stream;
+};
+struct Thread {
+  int32_t process;
+  uint32_t tid;
+  std::string name;
+  bool main;
+};
 
 struct LaunchShape {
   uint32_t grid[3], block[3], cluster[3];
   uint32_t static_shared_bytes, dynamic_shared_bytes, registers_per_thread, local_bytes_per_thread;
 };
-struct CopyShape { uint8_t copy_kind, src_kind, dst_kind, flags; bool peer; };
+struct CopyShape {
+  uint8_t copy_kind, src_kind, dst_kind, flags;
+  bool peer;
+};
 
 struct Process {
   uint32_t pid;
   std::string host, executable, command_line;
-  int32_t rank;               // -1: unknown
-  std::vector<int32_t> files; // index in Timeline::inputs
-  // What of this process's host calls was captured; without it causes that need them become unknown.
+  int32_t rank;                // -1: unknown
+  std::vector<int32_t> files;  // index in Timeline::inputs
+  // What of this process's host calls was captured; without it causes that need them become
+  // unknown.
   bool has_runtime_api = false, has_driver_api = false, has_sync_records = false;
   int64_t capture_begin_ns = 0, capture_end_ns = 0;
-  bool ended = false;         // the trace was closed in order
+  bool ended = false;  // the trace was closed in order
 };
 
 // A time in which the view of a process is incomplete: nothing may be concluded from silence there.
@@ -129,16 +155,22 @@ struct Blind {
   int64_t begin_ns, end_ns;
   int32_t process;
   enum class Why : uint8_t { kOtherClient, kLoss, kDamage } why;
-  std::string who;            // other client: library; loss: cause; damage: file and bytes
+  std::string who;  // other client: library; loss: cause; damage: file and bytes
 };
 
-struct LossItem { int32_t process; uint32_t cause; uint64_t count; int64_t begin_ns, end_ns, detail; };
+struct LossItem {
+  int32_t process;
+  uint32_t cause;
+  uint64_t count;
+  int64_t begin_ns, end_ns, detail;
+};
 
 struct InputFile {
   std::string path;
-  uint64_t bytes = 0, damaged_bytes = 0, frames = 0, records = 0, unknown_packets = 0, unknown_fields = 0;
-  bool complete = false;      // no damage, no hole, closed in order
-  std::string problem;        // one sentence; empty: none
+  uint64_t bytes = 0, damaged_bytes = 0, frames = 0, records = 0, unknown_packets = 0,
+           unknown_fields = 0;
+  bool complete = false;  // no damage, no hole, closed in order
+  std::string problem;    // one sentence; empty: none
 };
 
 struct Timeline {
@@ -147,18 +179,18 @@ struct Timeline {
   std::vector<Device> devices;
   std::vector<Stream> streams;
   std::vector<Thread> threads;
-  std::vector<std::string> names;        // kernel names as recorded (mangled)
+  std::vector<std::string> names;  // kernel names as recorded (mangled)
   std::vector<LaunchShape> shapes;
   std::vector<CopyShape> copy_shapes;
   std::vector<ApiSymbol> symbols;
 
-  std::vector<GpuOp> ops;                // sorted by (start, end)
+  std::vector<GpuOp> ops;  // sorted by (start, end)
   std::vector<UntimedOp> untimed;
-  std::vector<HostCall> calls;           // sorted by (start, end)
-  std::vector<SyncOp> syncs;             // sorted by start
+  std::vector<HostCall> calls;  // sorted by (start, end)
+  std::vector<SyncOp> syncs;    // sorted by start
   std::vector<CudaEvent> events;
-  std::vector<OverheadOp> overheads;     // sorted by start
-  std::vector<Blind> blinds;             // sorted by begin
+  std::vector<OverheadOp> overheads;  // sorted by start
+  std::vector<Blind> blinds;          // sorted by begin
   std::vector<LossItem> losses;
 };
 

@@ -188,7 +188,8 @@ class Judgement {
                                 TimeText() + "; for " + Percent(Of(sums_, cause), idle_ns) +
                                 " of that ";
     const SiteTotal& site = TopSite(cause);
-    const std::string of = site.total_ns < Of(sums_, cause) ? " of " + DurationText(Of(sums_, cause)) : "";
+    const std::string of =
+        site.total_ns < Of(sums_, cause) ? " of " + DurationText(Of(sums_, cause)) : "";
     verdict_.evidence = site.where + ": " + DurationText(site.total_ns) + of + " in " +
                         Count(site.count, "gap") + ", the longest " + DurationText(site.longest_ns);
     SetBound(Of(sums_, cause));

@@ -140,8 +140,8 @@ class WaitMeter {
       const int32_t call = static_cast<int32_t>(i);
       const int32_t thread = timeline_.calls[i].thread;
       if (wait != waits_.rend() && wait->call == call) {
-        const auto next = wait->device < 0 ? next_start.end()
-                                           : next_start.find(thread * devices + wait->device);
+        const auto next =
+            wait->device < 0 ? next_start.end() : next_start.find(thread * devices + wait->device);
         Measure(*wait, next == next_start.end() ? kNever : next->second);
         ++wait;
       }

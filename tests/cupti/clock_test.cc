@@ -214,7 +214,8 @@ TEST_F(ClockTest, LateRecordsOfTheClockBeforeAreRecognised) {
 }
 
 TEST_F(ClockTest, RecordsOfAnotherCuptiClockAreCopiedUnchanged) {
-  machine_.cupti_in_ticks = true;  // a recording that is replayed, say: any clock but CLOCK_REALTIME
+  // A recording that is replayed, say: any clock but CLOCK_REALTIME.
+  machine_.cupti_in_ticks = true;
   Init();
   const int64_t record = machine_.Ticks();
   EXPECT_NEAR(clock_.Now(), record, 5'000);

@@ -101,10 +101,8 @@ std::string Replaced(std::string text) {
 }
 
 TEST(Utf8Test, KeepsWellFormedText) {
-  for (const char* text :
-       {"", "plain",
-        "Gr\xc3\xb6\xc3\x9f",
-        "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xef\xbf\xbf", "\xf4\x8f\xbf\xbf", "\x01\x7f"}) {
+  for (const char* text : {"", "plain", "Gr\xc3\xb6\xc3\x9f", "\xe2\x82\xac", "\xf0\x9f\x98\x80",
+                           "\xef\xbf\xbf", "\xf4\x8f\xbf\xbf", "\x01\x7f"}) {
     EXPECT_EQ(Replaced(text), text);
   }
 }

@@ -136,7 +136,8 @@ TEST_F(LoaderTest, DriverCallsBeneathARuntimeCallAreFolded) {
 }
 
 TEST_F(LoaderTest, ADeviceDescribedAfterItsFirstWorkIsOneDevice) {
-  // Work of other threads can reach the trace before the buffer in which CUPTI describes the device.
+  // Work of other threads can reach the trace before the buffer in which CUPTI describes the
+  // device.
   TraceMaker first({.pid = 1, .file_id = 1}), second({.pid = 2, .file_id = 2});
   first.Device(0, 0xab, "NVIDIA H200");
   first.Kernel("k", kT + 100, kT + 200, 1);

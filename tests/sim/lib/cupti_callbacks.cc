@@ -157,8 +157,9 @@ GPUSIM_EXPORT CUptiResult cuptiGetLastError() {
 
 #define RESULT_NAMES(X)                                                                            \
   X(CUPTI_SUCCESS)                                                                                 \
-  X(CUPTI_ERROR_INVALID_PARAMETER) X(CUPTI_ERROR_INVALID_DEVICE) X(CUPTI_ERROR_INVALID_CONTEXT)    \
-      X(CUPTI_ERROR_INVALID_OPERATION) X(CUPTI_ERROR_OUT_OF_MEMORY) X(CUPTI_ERROR_HARDWARE) X(     \
+  X(CUPTI_ERROR_INVALID_PARAMETER)                                                                 \
+  X(CUPTI_ERROR_INVALID_DEVICE) X(CUPTI_ERROR_INVALID_CONTEXT) X(CUPTI_ERROR_INVALID_OPERATION)    \
+      X(CUPTI_ERROR_OUT_OF_MEMORY) X(CUPTI_ERROR_HARDWARE) X(                                      \
           CUPTI_ERROR_PARAMETER_SIZE_NOT_SUFFICIENT) X(CUPTI_ERROR_API_NOT_IMPLEMENTED)            \
           X(CUPTI_ERROR_MAX_LIMIT_REACHED) X(CUPTI_ERROR_NOT_READY) X(CUPTI_ERROR_NOT_COMPATIBLE)  \
               X(CUPTI_ERROR_NOT_INITIALIZED) X(CUPTI_ERROR_QUEUE_EMPTY)                            \
