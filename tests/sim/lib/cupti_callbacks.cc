@@ -155,22 +155,33 @@ GPUSIM_EXPORT CUptiResult cuptiGetLastError() {
   return CUPTI_SUCCESS;
 }
 
-#define RESULT_NAMES(X)                                                                            \
-  X(CUPTI_SUCCESS)                                                                                 \
-  X(CUPTI_ERROR_INVALID_PARAMETER)                                                                 \
-  X(CUPTI_ERROR_INVALID_DEVICE) X(CUPTI_ERROR_INVALID_CONTEXT) X(CUPTI_ERROR_INVALID_OPERATION)    \
-      X(CUPTI_ERROR_OUT_OF_MEMORY) X(CUPTI_ERROR_HARDWARE) X(                                      \
-          CUPTI_ERROR_PARAMETER_SIZE_NOT_SUFFICIENT) X(CUPTI_ERROR_API_NOT_IMPLEMENTED)            \
-          X(CUPTI_ERROR_MAX_LIMIT_REACHED) X(CUPTI_ERROR_NOT_READY) X(CUPTI_ERROR_NOT_COMPATIBLE)  \
-              X(CUPTI_ERROR_NOT_INITIALIZED) X(CUPTI_ERROR_QUEUE_EMPTY)                            \
-                  X(CUPTI_ERROR_INVALID_KIND) X(CUPTI_ERROR_DISABLED) X(CUPTI_ERROR_NOT_SUPPORTED) \
-                      X(CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED)                              \
-                          X(CUPTI_ERROR_CUDA_COMPILER_NOT_COMPATIBLE)                              \
-                              X(CUPTI_ERROR_INSUFFICIENT_PRIVILEGES)                               \
-                                  X(CUPTI_ERROR_OLD_PROFILER_API_INITIALIZED)                      \
-                                      X(CUPTI_ERROR_LEGACY_PROFILER_NOT_SUPPORTED)                 \
-                                          X(CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)        \
-                                              X(CUPTI_ERROR_UNKNOWN)
+// clang-format off
+#define RESULT_NAMES(X) \
+  X(CUPTI_SUCCESS) \
+  X(CUPTI_ERROR_INVALID_PARAMETER) \
+  X(CUPTI_ERROR_INVALID_DEVICE) \
+  X(CUPTI_ERROR_INVALID_CONTEXT) \
+  X(CUPTI_ERROR_INVALID_OPERATION) \
+  X(CUPTI_ERROR_OUT_OF_MEMORY) \
+  X(CUPTI_ERROR_HARDWARE) \
+  X(CUPTI_ERROR_PARAMETER_SIZE_NOT_SUFFICIENT) \
+  X(CUPTI_ERROR_API_NOT_IMPLEMENTED) \
+  X(CUPTI_ERROR_MAX_LIMIT_REACHED) \
+  X(CUPTI_ERROR_NOT_READY) \
+  X(CUPTI_ERROR_NOT_COMPATIBLE) \
+  X(CUPTI_ERROR_NOT_INITIALIZED) \
+  X(CUPTI_ERROR_QUEUE_EMPTY) \
+  X(CUPTI_ERROR_INVALID_KIND) \
+  X(CUPTI_ERROR_DISABLED) \
+  X(CUPTI_ERROR_NOT_SUPPORTED) \
+  X(CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED) \
+  X(CUPTI_ERROR_CUDA_COMPILER_NOT_COMPATIBLE) \
+  X(CUPTI_ERROR_INSUFFICIENT_PRIVILEGES) \
+  X(CUPTI_ERROR_OLD_PROFILER_API_INITIALIZED) \
+  X(CUPTI_ERROR_LEGACY_PROFILER_NOT_SUPPORTED) \
+  X(CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) \
+  X(CUPTI_ERROR_UNKNOWN)
+// clang-format on
 
 GPUSIM_EXPORT CUptiResult cuptiGetResultString(CUptiResult result, const char** text) {
   // Not counted as a call of the API: clients ask for the text of a failure, whatever state CUPTI
