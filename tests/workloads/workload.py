@@ -32,6 +32,25 @@ def seconds_from_command_line(default=4.5):
     return float(sys.argv[1]) if len(sys.argv) > 1 else default
 
 
+class StepClock:
+    """How long the GPU takes for the work of each step, from the first submission to its end. The rest of the
+    loop's time it waited for what lies between the steps. Events only: nothing waits. `event` is
+    torch.cuda.Event; seconds() wants a synchronised device."""
+
+    def __init__(self, event):
+        self._event, self._pairs = event, []
+
+    def begin(self):
+        self._pairs.append((self._event(enable_timing=True), self._event(enable_timing=True)))
+        self._pairs[-1][0].record()
+
+    def end(self):
+        self._pairs[-1][1].record()
+
+    def seconds(self):
+        return sum(begun.elapsed_time(ended) for begun, ended in self._pairs) / 1e3
+
+
 def report(kinds, lines, share, steps, loop_seconds, worker_line=None, line_required=True, **more):
     """Prints the line of JSON. `lines`: the best one first; none: no line is to blame."""
     print(
