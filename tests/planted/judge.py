@@ -7,7 +7,7 @@
 
 What has to be right: the kind of the verdict; the line of code, wherever in the verdict or at the top site of
 the largest idle cause it stands (which field is left open, the line is not); for loaders the workers' line,
-too; and nearly all idle time has a cause that says more than "host" or "unknown".
+too; nearly all idle time has a cause that says more than "host" or "unknown"; and the size is about right.
 """
 
 import dataclasses
@@ -16,6 +16,10 @@ import re
 EXPLAINED_AT_LEAST = 0.90
 # Below this share of the window the idle time is crumbs, and its causes prove nothing.
 IDLE_WORTH_EXPLAINING = 0.02
+# The script's own measure of what was lost and the report's are two ways to see one thing.
+SHARE_OFF_AT_MOST = 0.2
+# Kinds that speak of the time in which the GPU is busy.
+BUSY_KINDS = ("gpu_bound", "busy_but_empty")
 OUTSIDE = ("start", "end")
 # The rules give two causes where the reader is told one.
 SAME = {"launch_bound": ("launch_bound", "launch_latency")}
@@ -99,6 +103,8 @@ def line_reported(summary, totals, wanted):
 def share_reported(summary, totals, wanted, span):
     """Of the window: the cause that the verdict names; else all idle time of the wanted lines."""
     kind = summary["verdict"]["kind"]
+    if kind in BUSY_KINDS:
+        return None
     named = sum(totals[cause][0] for cause in SAME.get(kind, (kind,)) if cause in totals)
     if named:
         return named / span
@@ -142,5 +148,7 @@ def judge(planted, summary, text):
         verdict.explained = 1 - vague / inside
     if verdict.idle_share >= IDLE_WORTH_EXPLAINING and verdict.explained < EXPLAINED_AT_LEAST:
         verdict.problems.append("explained")
-    verdict.reported_share = share_reported(summary, totals, wanted, span)
+    verdict.reported_share = reported = share_reported(summary, totals, wanted, span)
+    if reported is not None and abs(reported - planted["share"]) > SHARE_OFF_AT_MOST:
+        verdict.problems.append("share")
     return verdict
