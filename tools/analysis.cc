@@ -34,6 +34,12 @@ constexpr CauseWords kCauseWords[kCauseCount] = {
     {"end", "end"},
     {"host", "host"},
     {"unknown", "unknown"},
+    {"input_wait", "input wait"},
+    {"request_wait", "request wait"},
+    {"host_python", "host Python"},
+    {"host_native", "host native"},
+    {"gil_wait", "GIL wait"},
+    {"cpu_starved", "CPU starved"},
 };
 
 std::string Differs(const char* what, int64_t is, int64_t should_be) {

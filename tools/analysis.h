@@ -28,10 +28,17 @@ enum class Cause : uint8_t {
   kOtherProcess,
   kStart,
   kEnd,
-  kHost,
+  kHost,  // outside CUDA, and no sample tells what the thread did
   kUnknown,
+  // What the host sampler makes of kHost. New causes go to the end: tables are indexed by them.
+  kInputWait,    // blocked on data: queue, pipe, poll, data-loader frames
+  kRequestWait,  // blocked on work from outside the job: nobody in it was busy
+  kHostPython,   // ran Python
+  kHostNative,   // ran native code, or was blocked in it (file writes, locks, sleeps)
+  kGilWait,      // blocked on Python's interpreter lock
+  kCpuStarved,   // ready to run, waiting for a CPU
 };
-inline constexpr int kCauseCount = 12;
+inline constexpr int kCauseCount = 18;
 const char* CauseKey(Cause c);    // "synchronisation", "blocking_api", ...: JSON
 const char* CauseLabel(Cause c);  // "launch-bound", ...: text
 
@@ -69,11 +76,28 @@ struct Gap {
 
 // `count` is the number of gaps, `longest_ns` the most that one gap lost to it.
 struct SiteTotal {
-  std::string where;
+  std::string where;  // "train.py:27 in main" where a call site is known
   int64_t total_ns = 0;
   uint64_t count = 0;
   int64_t longest_ns = 0;
   int32_t example_call = -1;  // index in Timeline::calls: evidence of the first of these parts
+  std::string detail;  // what it stood in there: "queue.get, blocked in a pipe read"; may be empty
+};
+
+// What other threads and processes did while a cause lasted: the workers behind an input wait, the
+// holder of the GIL. Shares are of (threads x time); blocked = 1 - on_cpu - runnable.
+struct Meanwhile {
+  std::string who;  // "4 workers (children of 411)", "thread 415 decoder"
+  int32_t thread_count = 0;
+  double on_cpu = 0, runnable = 0;
+  uint64_t samples = 0;       // that this stands on
+  uint32_t allowed_cpus = 0;  // CPUs that all of them may use together; 0: not known
+  struct Site {
+    std::string where;  // "dataset.py:31 in decode"
+    double share;       // of their samples
+    bool on_cpu;        // mostly running there, else mostly blocked
+  };
+  std::vector<Site> sites;  // by share, descending; at most 5
 };
 
 struct CauseTotal {
@@ -81,7 +105,9 @@ struct CauseTotal {
   int64_t total_ns = 0;
   uint64_t count = 0;
   int64_t longest_ns = 0;
-  std::vector<SiteTotal> sites;  // by total, descending; add up to total_ns
+  std::vector<SiteTotal> sites;           // by total, descending; add up to total_ns
+  std::vector<Meanwhile> meanwhile = {};  // evidence; empty: nothing known
+  uint64_t samples = 0;                   // host samples that it stands on; 0: CUDA records alone
 };
 
 struct KernelStats {

@@ -73,6 +73,8 @@ struct HostCall {
   int32_t thread;  // index in Timeline::threads
   int32_t symbol;  // index in Timeline::symbols
   int32_t result;
+  int32_t site =
+      -1;  // index in Timeline::stacks: exact stack of the call, where the source knows it
 };
 
 struct ApiSymbol {
@@ -129,6 +131,60 @@ struct Thread {
   bool main;
 };
 
+// Where code is: a line of Python, or an address in a module.
+struct CodeLocation {
+  int32_t function =
+      -1;             // index in Timeline::strings; Python: qualified name; native: once symbolised
+  int32_t file = -1;  // index in Timeline::strings; Python: file name; native: module path
+  int32_t line = 0;   // Python: from 1
+  uint64_t offset = 0;  // native: address as the module's ELF file counts it
+  bool native = false;
+};
+
+// Call stacks as a tree: a node is a location and the node of its caller.
+struct StackNode {
+  int32_t parent =
+      -1;  // index in Timeline::stacks, always smaller than the node's own; -1: outermost
+  int32_t location = -1;
+};
+
+enum class HostState : uint8_t {
+  kUnknown = 0,
+  kRunning = 1,  // on a CPU, or ready to run (HostSample::runnable_ns tells how long)
+  kBlocked = 2,
+  kBlockedIo = 3,  // uninterruptible
+  kStopped = 4,
+};
+
+// A look at a thread. The counters cover (time - interval, time]; state, stack and the rest are
+// those of the instant `time_ns`, unless kSampleExact: then the stack held for the whole interval.
+struct HostSample {
+  int64_t time_ns;
+  int64_t interval_ns;       // since the previous look; 0: first look
+  int64_t cpu_ns;            // of interval: on a CPU
+  int64_t runnable_ns;       // of interval: ready to run, waiting for a CPU
+  int32_t thread;            // index in Timeline::threads
+  int32_t stack = -1;        // innermost node, index in Timeline::stacks; -1: none
+  int32_t syscall = -1;      // x86-64 number of the system call it is blocked in; -1: none
+  int32_t wait_target = -1;  // index in Timeline::strings: "pipe", "socket", "futex", a path
+  int32_t gil_holder = -1;   // index in Timeline::threads
+  HostState state = HostState::kUnknown;
+  uint8_t flags = 0;  // kSample*
+};
+// Same bits as SampleFlag in proto/gpuprobe.proto.
+inline constexpr uint8_t kSampleInCFunction = 1;
+inline constexpr uint8_t kSampleWaitsForGil = 2;
+inline constexpr uint8_t kSampleHoldsGil = 4;
+inline constexpr uint8_t kSampleUnchanged = 8;
+inline constexpr uint8_t kSampleStackCut = 16;
+inline constexpr uint8_t kSampleExact = 32;
+
+// When a process was under the sampler's eyes: silence outside of it says nothing.
+struct SampledPeriod {
+  int64_t begin_ns, end_ns;
+  int32_t process;
+};
+
 struct LaunchShape {
   uint32_t grid[3], block[3], cluster[3];
   uint32_t static_shared_bytes, dynamic_shared_bytes, registers_per_thread, local_bytes_per_thread;
@@ -148,6 +204,15 @@ struct Process {
   bool has_runtime_api = false, has_driver_api = false, has_sync_records = false;
   int64_t capture_begin_ns = 0, capture_end_ns = 0;
   bool ended = false;  // the trace was closed in order
+  // Data-loader workers and other children that the sampler looked at from outside: they have no
+  // records of their own. -1: the parent is not in this Timeline.
+  int32_t parent = -1;
+  bool sampled_only = false;
+  uint32_t allowed_cpus = 0;           // 0: not known
+  std::string python_version;          // empty: no Python, or not known
+  std::vector<std::string> unsampled;  // what the sampler could not look at, and why
+  // Running totals at the end of the trace; 0: not known.
+  int64_t wall_ns = 0, user_cpu_ns = 0, system_cpu_ns = 0, children_cpu_ns = 0;
 };
 
 // A time in which the view of a process is incomplete: nothing may be concluded from silence there.
@@ -183,6 +248,13 @@ struct Timeline {
   std::vector<LaunchShape> shapes;
   std::vector<CopyShape> copy_shapes;
   std::vector<ApiSymbol> symbols;
+
+  // Host sampler.
+  std::vector<std::string> strings;
+  std::vector<CodeLocation> locations;
+  std::vector<StackNode> stacks;
+  std::vector<HostSample> samples;     // sorted by (thread, time)
+  std::vector<SampledPeriod> sampled;  // sorted by begin
 
   std::vector<GpuOp> ops;  // sorted by (start, end)
   std::vector<UntimedOp> untimed;

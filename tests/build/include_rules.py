@@ -36,7 +36,8 @@ RULES = {
     "proto shared": ({"proto shared"}, [], True),
     "proto write": ({"proto write", "proto shared", "ringbuf"}, [ZSTD], True),
     "proto read": ({"proto read", "proto shared"}, [PROTOBUF, ABSEIL, ZSTD], False),
-    "inject": ({"inject", "cupti", "ringbuf", "proto write", "proto shared"}, [VERSION], True),
+    "sampler": ({"sampler", "ringbuf", "proto write", "proto shared"}, [], True),
+    "inject": ({"inject", "sampler", "cupti", "ringbuf", "proto write", "proto shared"}, [VERSION], True),
     "tools": ({"tools", "proto read", "proto shared"}, [PROTOBUF, ABSEIL, VERSION], False),
 }
 # Written by the build, so not there to be looked at.
