@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright the gpuprobe authors.
-"""Hosts that are hard to watch cannot tell that they are watched: a Python program that is hostile to readers of
-its stacks, under every CPython that is found here, and a program full of blocking calls that do not retry."""
+"""Hosts that are hard to watch cannot tell that they are watched: a Python program that is hostile to
+readers of its stacks, under every CPython that is found here, and a program full of blocking calls that
+do not retry."""
 
 import functools
 import glob

@@ -6,8 +6,9 @@
 `probe-report summary --format json` prints, `text` the same as text.
 
 What has to be right: the kind of the verdict; the line of code, wherever in the verdict or at the top site of
-the largest idle cause it stands (which field is left open, the line is not); for loaders the workers' line,
-too; nearly all idle time has a cause that says more than "host" or "unknown"; and the size is about right.
+the largest idle cause it stands (which field is left open, the line is not); where another thread or process is
+behind it, that one's line, too; nearly all idle time has a cause that says more than "host" or "unknown"; and
+the size is about right.
 """
 
 import dataclasses
@@ -24,7 +25,7 @@ OUTSIDE = ("start", "end")
 # The rules give two causes where the reader is told one.
 SAME = {"launch_bound": ("launch_bound", "launch_latency")}
 VAGUE = ("host", "unknown")
-# What the first screen may use to name the workers.
+# The first screen, which may name the line behind it.
 SCREEN_LINES = 16
 
 _PLACE = re.compile(r"[^\s/:()\"'<>]+\.py:\d+")
@@ -60,14 +61,15 @@ def strings(value):
             yield from strings(item)
 
 
-def about_workers(value):
-    """All strings below keys that speak of workers."""
+def about_others(value):
+    """All strings below keys that speak of what others did meanwhile."""
     if isinstance(value, dict):
         for key, item in value.items():
-            yield from strings(item) if "worker" in key else about_workers(item)
+            others = "worker" in key or "meanwhile" in key or "holder" in key
+            yield from strings(item) if others else about_others(item)
     elif isinstance(value, list):
         for item in value:
-            yield from about_workers(item)
+            yield from about_others(item)
 
 
 def causes_of(summary):
@@ -135,11 +137,11 @@ def judge(planted, summary, text):
     verdict.line_got = line_reported(summary, totals, wanted)
     if planted["line_required"] and verdict.line_got not in wanted:
         verdict.problems.append("line")
-    if planted["worker_line"]:
+    if planted["behind_line"]:
         screen = "\n".join(text.splitlines()[:SCREEN_LINES])
-        told = "\n".join([screen, *strings(summary["verdict"]), *about_workers(summary)])
-        if planted["worker_line"] not in places(told):
-            verdict.problems.append("worker line " + planted["worker_line"])
+        told = "\n".join([screen, *strings(summary["verdict"]), *about_others(summary)])
+        if planted["behind_line"] not in places(told):
+            verdict.problems.append("behind " + planted["behind_line"])
 
     verdict.idle_share = sum(device["idle_ns"] for device in summary["devices"]) / span
     inside = sum(total for total, _ in totals.values())

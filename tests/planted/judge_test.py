@@ -14,7 +14,7 @@ PLANTED = {
     "expected_kind": ["input_wait"],
     "expected_line": "train.py:88",
     "expected_lines": ["train.py:88", "train.py:90"],
-    "worker_line": "train.py:12",
+    "behind_line": "train.py:12",
     "line_required": True,
     "share": 0.8,
     "steps": 50,
@@ -108,19 +108,23 @@ class JudgeTest(unittest.TestCase):
         self.causes[0]["sites"] = []
         self.assertEqual(self.problems(), [])
 
-    def test_a_missing_worker_line_is_wrong(self):
+    def test_a_missing_behind_line_is_wrong(self):
         self.summary["verdict"]["workers"] = []
-        self.assertEqual(self.problems(), ["worker line train.py:12"])
+        self.assertEqual(self.problems(), ["behind train.py:12"])
 
-    def test_the_worker_line_may_stand_below_any_key_about_workers(self):
+    def test_the_behind_line_may_stand_below_any_key_about_others(self):
         del self.summary["verdict"]["workers"]
-        self.causes[0]["sites"][0]["worker_stacks"] = [{"where": "train.py:12 in decode"}]
-        self.assertEqual(self.problems(), [])
+        for key in ("worker_stacks", "meanwhile", "gil_holders"):
+            self.causes[0][key] = [{"who": "4 workers", "sites": [{"where": "train.py:12 in decode"}]}]
+            self.assertEqual(self.problems(), [], key)
+            del self.causes[0][key]
+        self.causes[0]["example"] = "train.py:12 in decode"
+        self.assertEqual(self.problems(), ["behind train.py:12"])
 
-    def test_the_worker_line_may_stand_on_the_first_screen_only(self):
+    def test_the_behind_line_may_stand_on_the_first_screen_only(self):
         self.summary["verdict"]["workers"] = []
         self.assertEqual(self.problems("\n\nmeanwhile train.py:12 decode"), [])
-        self.assertEqual(self.problems("\n" * 40 + "train.py:12"), ["worker line train.py:12"])
+        self.assertEqual(self.problems("\n" * 40 + "train.py:12"), ["behind train.py:12"])
 
     def test_idle_time_of_host_and_unknown_is_not_explained(self):
         self.causes[1]["cause"] = "host"

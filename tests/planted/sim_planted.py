@@ -46,11 +46,12 @@ class Step:
 
     gpu_s: what one step keeps the GPU busy for. What the loop takes beyond is lost to what was planted; without
     gpu_s it is what was measured between begin() and end(). marks: the lines that are right, best first; of the
-    measured ones the most expensive comes before them.
+    measured ones the most expensive comes before them. behind: the mark of the other thread's or process's line
+    that is behind it.
     """
 
-    def __init__(self, *marks, gpu_s=None):
-        self.marks, self.gpu_s = list(marks), gpu_s
+    def __init__(self, *marks, gpu_s=None, behind=None):
+        self.marks, self.gpu_s, self.behind = list(marks), gpu_s, behind
         self.by_mark, self._begin = {}, 0.0
         self.body = self.close = lambda: None
 
@@ -84,7 +85,7 @@ class Model:
 
     def train_step(self):
         for _ in range(self.kernels):
-            self.gpu.launch(GEMM, self.kernel_ns, self.stream, grid=(32, 32), block=256)
+            self.gpu.launch(GEMM, self.kernel_ns, self.stream, (32, 32), 256)  # launch
 
 
 def planted(*kinds, line_required=True):
@@ -114,7 +115,7 @@ def next_batch(loader):
 
 def loader_class(gpu, loader):
     model = Model(gpu)
-    step = Step("next_batch", gpu_s=model.gpu_s)
+    step = Step("next_batch", gpu_s=model.gpu_s, behind="decode")
     next_batch(loader)
 
     def body():
@@ -206,8 +207,9 @@ def wait_for_step(gpu, stream):
 def gil_fight(gpu):
     """A background thread computes in pure Python. Waiting for the GPU gives the GIL up, and getting it back
     takes a switch interval."""
-    model = Model(gpu, kernels=2)
-    step, stop = Step("statistics", "wait_for_step", gpu_s=model.gpu_s), threading.Event()
+    model = Model(gpu, kernels=2, kernel_ns=200 * US)
+    step = Step("wait_for_step", "launch", gpu_s=model.gpu_s, behind="statistics")
+    stop = threading.Event()
 
     def keep_statistics():
         counts = [0] * 97
@@ -511,8 +513,8 @@ def run(name, seconds):
     gpu.sync()
     total = time.perf_counter() - begin
     step.close()
-    worker = lines_marked(__file__, "decode")[0] if name.endswith("_workers") else None
-    report(kinds, step.lines(), step.share(steps, total), steps, total, worker, line_required)
+    behind = lines_marked(__file__, step.behind)[0] if step.behind else None
+    report(kinds, step.lines(), step.share(steps, total), steps, total, behind, line_required)
 
 
 def main():

@@ -97,7 +97,7 @@ def main():
         1 - clock.seconds() / total,
         steps,
         total,
-        worker_line=lines_marked(__file__, "planted-worker")[0],
+        behind_line=lines_marked(__file__, "planted-worker")[0],
     )
 
 

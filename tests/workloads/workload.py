@@ -3,10 +3,11 @@
 """What the planted workloads share: their command line, and the line of JSON that says what was planted.
 
     {"expected_kind": [acceptable kinds, best first], "expected_line": "file.py:NN" or null,
-     "expected_lines": [other lines that are as right], "worker_line": "file.py:NN" or null,
+     "expected_lines": [other lines that are as right], "behind_line": "file.py:NN" or null,
      "line_required": bool, "share": of the loop's time that was lost, "steps": n, "ms_per_step": x}
 
-Lines are found by the comment `# planted` in the script's own source, so that they cannot go stale.
+expected_line is where the thread stands that ought to feed the GPU; behind_line, where there is one, what another
+thread or process does there that keeps it: a loader's worker, the holder of the GIL. Lines are found by the comment `# planted` in the script's own source, so that they cannot go stale.
 """
 
 import json
@@ -51,7 +52,7 @@ class StepClock:
         return sum(begun.elapsed_time(ended) for begun, ended in self._pairs) / 1e3
 
 
-def report(kinds, lines, share, steps, loop_seconds, worker_line=None, line_required=True, **more):
+def report(kinds, lines, share, steps, loop_seconds, behind_line=None, line_required=True, **more):
     """Prints the line of JSON. `lines`: the best one first; none: no line is to blame."""
     print(
         json.dumps(
@@ -60,7 +61,7 @@ def report(kinds, lines, share, steps, loop_seconds, worker_line=None, line_requ
                 expected_kind=kinds,
                 expected_line=lines[0] if lines else None,
                 expected_lines=list(lines),
-                worker_line=worker_line,
+                behind_line=behind_line,
                 line_required=bool(lines) and line_required,
                 share=round(share, 4),
                 steps=steps,
