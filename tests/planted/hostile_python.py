@@ -393,12 +393,16 @@ def signals(seconds):
     for timer in timers.values():
         signal.setitimer(timer, 0.001, 0.001)
     total = sum(descend(30, 0) for _ in until(seconds))
+    for _ in until(20):  # on a busy machine CPU time goes slowly
+        if min(counts.values()) > 2:
+            break
+        descend(30, 0)
     for timer in timers.values():
         signal.setitimer(timer, 0)
     kept = all(signal.getsignal(number) is handler for number in timers)
     for number in timers:
         signal.signal(number, before[number])
-    return total, kept, all(count > 2 for count in counts.values())
+    return total, kept, min(counts.values()) > 2
 
 
 # ---- the end ----

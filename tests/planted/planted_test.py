@@ -15,8 +15,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import run_planted  # noqa: E402
 
 BUILD = pathlib.Path(os.environ["GPUPROBE_TEST_BUILD_DIR"])
-# Real time on a machine that has other things to do: what is found at the second try was there at the first.
-TRIES = 2
+# All this happens in real time. A machine that is busy with something else plants a bottleneck of its own, which
+# the workload sees: its thread is ready to run and does not. Such runs prove nothing.
+STARVED_AT_MOST = 0.1
+TRIES = 3
 
 
 class PlantedTest(unittest.TestCase):
@@ -37,7 +39,9 @@ class PlantedTest(unittest.TestCase):
             result = self.run_class(name)
             if run_planted.is_right(result):
                 return
-        self.assertEqual(result["judged"]["problems"], [], json.dumps(result, indent=1))
+            if result["planted"]["starved"] <= STARVED_AT_MOST:
+                self.assertEqual(result["judged"]["problems"], [], json.dumps(result, indent=1))
+        self.skipTest("the machine is too busy: %s" % result["planted"])
 
 
 def add_tests():

@@ -6,7 +6,8 @@ scripted length.
 
     tests/sim/run-sim -- python3 tests/planted/sim_planted.py CLASS [SECONDS]      --list names the classes
 
-Prints the line of JSON of tests/workloads/workload.py. A class is a function that sets things up and returns
+Prints the line of JSON of tests/workloads/workload.py, and in it "starved": the share of the loop in which its
+thread was ready to run and did not, because the machine was busy with something else. A class is a function that sets things up and returns
 a Step. A planted line ends in a comment with its mark.
 """
 
@@ -391,19 +392,20 @@ def first_use(source):
 
 @planted("warmup")
 def warm_up(gpu):
-    """The first eight steps compile something each, on the host; then the loop is healthy."""
+    """The first steps compile something each, on the host, a fifth of a second in all; then the loop is healthy."""
     model, done = Model(gpu, kernels=8), [0]
     source = random.Random(0).randbytes(1 << 16) * 16
     step = Step()
 
     def body():
         done[0] += 1
-        if done[0] <= 8:
+        cold = step.by_mark.get("first_use", 0.0) < 0.2
+        if cold:
             step.begin()
             first_use(source)
             step.end("first_use")
         model.train_step()
-        if done[0] <= 8 or done[0] % 4 == 0:
+        if cold or done[0] % 4 == 0:
             gpu.sync(model.stream)
 
     step.body = body
@@ -497,6 +499,15 @@ def server(gpu):
 # ---- running ----
 
 
+def seconds_without_cpu():
+    """How long this thread has been ready to run and waited for a CPU, so far."""
+    try:
+        with open("/proc/thread-self/schedstat", encoding="ascii") as file:
+            return int(file.read().split()[1]) * 1e-9
+    except OSError:
+        return 0.0
+
+
 def run(name, seconds):
     function, kinds, line_required = CLASSES[name]
     gpu = Gpu(settings={"launch_latency_ns": 4 * US})
@@ -506,15 +517,17 @@ def run(name, seconds):
     gpu.sync()
     step = function(gpu)
 
-    steps, begin = 0, time.perf_counter()
+    steps, waited, begin = 0, seconds_without_cpu(), time.perf_counter()
     while time.perf_counter() - begin < seconds:
         step()
         steps += 1
     gpu.sync()
     total = time.perf_counter() - begin
+    starved = (seconds_without_cpu() - waited) / total
     step.close()
     behind = lines_marked(__file__, step.behind)[0] if step.behind else None
-    report(kinds, step.lines(), step.share(steps, total), steps, total, behind, line_required)
+    share, lines = step.share(steps, total), step.lines()
+    report(kinds, lines, share, steps, total, behind, line_required, starved=round(starved, 4))
 
 
 def main():
