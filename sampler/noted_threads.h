@@ -30,8 +30,8 @@ class NotedThreads {
 
   // Sampler thread: the next id, 0: none.
   uint32_t Take() {
-    const uint32_t out = out_.load(std::memory_order_relaxed);                // ours
-    if (in_.load(std::memory_order_acquire) == out) return 0;                 // partner: Note
+    const uint32_t out = out_.load(std::memory_order_relaxed);  // ours
+    if (in_.load(std::memory_order_acquire) == out) return 0;   // partner: Note
     const uint32_t tid = queue_[out % kQueued];
     out_.store(out + 1, std::memory_order_release);  // partner: Note
     return tid;

@@ -2,14 +2,12 @@
 // Copyright the gpuprobe authors.
 #include "sampler/private_descriptors.h"
 
-#include <fcntl.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <climits>
 #include <cstdint>
-#include <cstring>
 
 #include "sampler/proc_files.h"
 
@@ -21,27 +19,17 @@ namespace {
 #endif
 constexpr unsigned kCloseRangeUnshare = 1u << 1;
 
-// A struct linux_dirent64 without its name.
-constexpr size_t kEntryHeadBytes = 19;
-
 // Closes what one look into the directory shows; false: there was nothing to close.
-bool CloseListed(int directory) {
+bool CloseListed() {
   char entries[4096];
+  int64_t offset = 0;
   bool any = false;
-  if (lseek(directory, 0, SEEK_SET) != 0) return false;
   for (;;) {
-    const long n = syscall(SYS_getdents64, directory, entries, sizeof entries);
-    if (n <= 0) return any;
-    uint16_t length;
-    for (long at = 0; at + static_cast<long>(kEntryHeadBytes) <= n; at += length) {
-      std::memcpy(&length, entries + at + 16, sizeof length);
-      if (length == 0) return any;
-      const char* name = entries + at + kEntryHeadBytes;
-      uint64_t fd;
-      if (!TakeDecimal(&name, &fd) || fd == static_cast<uint64_t>(directory)) continue;
-      close(static_cast<int>(fd));
-      any = true;
-    }
+    const size_t bytes =
+        ReadProcDirectory("/proc/thread-self/fd", &offset, entries, sizeof entries);
+    if (bytes == 0) return any;
+    // The directory's own descriptor is listed, too, and closed by now: close() says so.
+    ForEachNumber(entries, bytes, [&](uint32_t fd) { any |= close(static_cast<int>(fd)) == 0; });
   }
 }
 
@@ -53,15 +41,8 @@ bool TakePrivateDescriptors() {
   if (syscall(SYS_close_range, 0u, UINT_MAX, kCloseRangeUnshare) == 0) return true;
   if (syscall(SYS_unshare, CLONE_FILES) != 0) return false;
   if (syscall(SYS_close_range, 0u, UINT_MAX, 0u) == 0) return true;
-  const int directory = open("/proc/thread-self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (directory < 0) {
-    // Without /proc there is nothing to sample, either; the usual numbers are let go of.
-    for (int fd = 0; fd < 1024; ++fd) close(fd);
-    return true;
+  while (CloseListed()) {
   }
-  while (CloseListed(directory)) {
-  }
-  close(directory);
   return true;
 }
 

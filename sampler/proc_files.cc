@@ -3,6 +3,7 @@
 #include "sampler/proc_files.h"
 
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -110,6 +111,27 @@ size_t ReadProcDescriptor(int fd, char* out, size_t size) {
   return n > 0 ? static_cast<size_t>(n) : 0;
 }
 
+size_t ReadProcDirectory(const char* path, int64_t* offset, char* entries, size_t size) {
+  ++g_counters.opens;
+  const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  long n = 0;
+  if (*offset == 0 || lseek(fd, *offset, SEEK_SET) == *offset) {
+    ++g_counters.reads;
+    n = syscall(SYS_getdents64, fd, entries, size);
+  }
+  close(fd);
+  if (n <= 0) return 0;
+  for (size_t at = 0; at < static_cast<size_t>(n);) {
+    uint16_t length;
+    std::memcpy(offset, entries + at + 8, sizeof *offset);
+    std::memcpy(&length, entries + at + 16, sizeof length);
+    if (length == 0) break;
+    at += length;
+  }
+  return static_cast<size_t>(n);
+}
+
 bool ParseSchedStat(const char* text, SchedStat* out) {
   return TakeDecimal(&text, &out->cpu_ns) && TakeDecimal(&text, &out->runnable_ns) &&
          TakeDecimal(&text, &out->slices);
@@ -156,7 +178,7 @@ bool ParseStatFile(const char* text, StatFile* out) {
 }
 
 bool ReadStat(uint32_t pid, uint32_t tid, StatFile* out) {
-  char path[kProcPathBytes], text[768];
+  char path[kTaskPathBytes], text[768];
   ProcPath(pid, tid, "stat", path);
   return ReadProcFile(path, text, sizeof text) != 0 && ParseStatFile(text, out);
 }

@@ -14,11 +14,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace gpuprobe::sampler {
 
 // Room for /proc/<pid>/task/<tid>/<leaf>.
-inline constexpr size_t kProcPathBytes = 64;
+inline constexpr size_t kTaskPathBytes = 64;
 
 // /proc/<pid>/<leaf> where tid is 0.
 void ProcPath(uint32_t pid, uint32_t tid, const char* leaf, char* out);
@@ -68,10 +69,32 @@ bool ParseStatFile(const char* text, StatFile* out);
 
 bool ReadStat(uint32_t pid, uint32_t tid, StatFile* out);
 
+// The next entries of a directory of /proc, as the kernel gives them, from `*offset` on, which
+// moves behind them. Bytes; 0: there are no more.
+size_t ReadProcDirectory(const char* path, int64_t* offset, char* entries, size_t size);
+
+// Calls fn(uint32_t) for every entry whose name is a number.
+template <typename Fn>
+void ForEachNumber(const char* entries, size_t bytes, Fn fn);
+
 // Decimal digits of `value` and a NUL; the end.
 char* PutDecimal(uint64_t value, char* out);
 // The number that `*text` begins with; moves it behind. False: none.
 bool TakeDecimal(const char** text, uint64_t* out);
+
+template <typename Fn>
+void ForEachNumber(const char* entries, size_t bytes, Fn fn) {
+  // A struct linux_dirent64: inode, offset, length of the entry, type, name.
+  constexpr size_t kLengthAt = 16, kNameAt = 19;
+  uint16_t length = 0;
+  for (size_t at = 0; at + kNameAt < bytes; at += length) {
+    std::memcpy(&length, entries + at + kLengthAt, sizeof length);
+    if (length == 0) return;
+    const char* name = entries + at + kNameAt;
+    uint64_t number;
+    if (TakeDecimal(&name, &number) && number <= UINT32_MAX) fn(static_cast<uint32_t>(number));
+  }
+}
 
 }  // namespace gpuprobe::sampler
 

@@ -20,7 +20,7 @@ constexpr int64_t kFirstAttachPauseNs = 500'000'000;
 constexpr int64_t kLongestAttachPauseNs = 60'000'000'000;
 
 void ReadCommandLine(uint32_t pid, char* out, size_t size) {
-  char path[kProcPathBytes];
+  char path[kTaskPathBytes];
   ProcPath(pid, 0, "cmdline", path);
   size_t n = ReadProcFile(path, out, size);
   while (n > 0 && out[n - 1] == '\0') --n;
@@ -67,6 +67,12 @@ bool Describe(uint32_t pid, SampledProcess* out) {
   return true;
 }
 
+bool IsAnotherProgram(const SampledProcess& process) {
+  char now[sizeof process.command_line];
+  ReadCommandLine(process.pid, now, sizeof now);
+  return std::strcmp(now, process.command_line) != 0;
+}
+
 void AddNote(SampledProcess* process, const char* what, const char* why) {
   char text[sizeof process->notes[0]];
   std::snprintf(text, sizeof text, "%s: %s", what, why);
@@ -75,7 +81,6 @@ void AddNote(SampledProcess* process, const char* what, const char* why) {
   }
   if (process->note_count == SampledProcess::kMaxNotes) return;
   std::memcpy(process->notes[process->note_count++], text, sizeof text);
-  process->described_in = 0;
 }
 
 bool OpenMemory(SampledProcess* process) {
@@ -100,7 +105,7 @@ bool AttachPython(SampledProcess* process, int64_t now_ns) {
   if (!OpenMemory(process)) return false;
   switch (process->python->Attach(&process->memory)) {
     case PythonStatus::kReady:
-      process->described_in = 0;  // its version is known now
+    case PythonStatus::kFinalizing:
       break;
     case PythonStatus::kNone:
       process->attach_pause_ns =
@@ -112,8 +117,6 @@ bool AttachPython(SampledProcess* process, int64_t now_ns) {
     case PythonStatus::kUnsupported:
     case PythonStatus::kUnreadable:
       AddNote(process, "Python", process->python->reason());
-      break;
-    case PythonStatus::kFinalizing:
       break;
   }
   return true;

@@ -42,6 +42,8 @@ struct SampledProcess {
 
 // Reads who it is. False: gone, or a zombie.
 bool Describe(uint32_t pid, SampledProcess* out);
+// Whether it has another command line than when it was described: it called exec().
+bool IsAnotherProgram(const SampledProcess& process);
 // Adds a note unless it is there.
 void AddNote(SampledProcess* process, const char* what, const char* why);
 

@@ -40,8 +40,8 @@ class SealedPieces {
 
   // Consumer: the oldest message, until Release.
   bool Take(const uint8_t** data, size_t* bytes) const {
-    const uint32_t taken = taken_.load(std::memory_order_relaxed);            // ours
-    if (sealed_.load(std::memory_order_acquire) == taken) return false;      // partner: EndWrite
+    const uint32_t taken = taken_.load(std::memory_order_relaxed);       // ours
+    if (sealed_.load(std::memory_order_acquire) == taken) return false;  // partner: EndWrite
     *data = Slot(taken);
     *bytes = bytes_[taken % kSlots];
     return true;

@@ -36,7 +36,7 @@ Found ReadSched(uint32_t pid, WatchedThread* thread, LookTools* tools, SchedStat
     // The descriptor is this thread's, for ever: a later one with its number is not read by it.
     if (n == 0) return Found::kGone;
   } else {
-    char path[kProcPathBytes];
+    char path[kTaskPathBytes];
     ProcPath(pid, thread->tid, "schedstat", path);
     if (tools->keep_descriptors && tools->kept_descriptors < kMaxKeptDescriptors) {
       ++TheProcCounters().opens;
@@ -75,10 +75,9 @@ uint32_t StateOf(char letter) {
 
 // What the thread does now. False: it has ended.
 bool ReadState(uint32_t pid, WatchedThread* thread, SyscallFile* call) {
-  char path[kProcPathBytes], text[256];
+  char path[kTaskPathBytes], text[256];
   ProcPath(pid, thread->tid, "syscall", path);
-  const bool have_call =
-      ReadProcFile(path, text, sizeof text) != 0 && ParseSyscallFile(text, call);
+  const bool have_call = ReadProcFile(path, text, sizeof text) != 0 && ParseSyscallFile(text, call);
   // A name is read once; a blocked one's letter tells more than its system call.
   if (have_call && call->running && thread->name[0] != '\0') {
     thread->state = kStateRunning;
@@ -173,8 +172,8 @@ bool LookAtThread(SampledProcess* process, WatchedThread* thread, int64_t now_ns
   // It was blocked when its state was read, which was after the numbers were; had it got a CPU
   // since, they would have changed.
   const bool blocked = thread->state == kStateBlocked || thread->state == kStateBlockedIo;
-  const bool unchanged = found == Found::kSchedStat && thread->look_ns != 0 && blocked &&
-                         sched == thread->sched;
+  const bool unchanged =
+      found == Found::kSchedStat && thread->look_ns != 0 && blocked && sched == thread->sched;
   Remember(thread, sched, now_ns);
   if (unchanged) {
     ++tools->unchanged;

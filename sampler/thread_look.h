@@ -79,8 +79,7 @@ struct LookTools {
 };
 
 // False: the thread has ended; let go of it with Unwatch.
-bool LookAtThread(SampledProcess* process, WatchedThread* thread, int64_t now_ns,
-                  LookTools* tools);
+bool LookAtThread(SampledProcess* process, WatchedThread* thread, int64_t now_ns, LookTools* tools);
 void Unwatch(WatchedThread* thread, LookTools* tools);
 
 }  // namespace gpuprobe::sampler

@@ -12,10 +12,10 @@ namespace {
 
 // How a system call names what it waits for.
 enum class Form : uint8_t {
-  kFixed,         // always the same: `text`
-  kDescriptor,    // first argument
-  kPollArray,     // array of struct pollfd, its length
-  kSelectSets,    // highest descriptor + 1, three bit sets
+  kFixed,       // always the same: `text`
+  kDescriptor,  // first argument
+  kPollArray,   // array of struct pollfd, its length
+  kSelectSets,  // highest descriptor + 1, three bit sets
 };
 
 struct Call {
@@ -25,49 +25,48 @@ struct Call {
 };
 
 constexpr Call kCalls[] = {
-    {0, Form::kDescriptor, ""},       // read
-    {1, Form::kDescriptor, ""},       // write
-    {7, Form::kPollArray, ""},        // poll
-    {16, Form::kDescriptor, ""},      // ioctl
-    {17, Form::kDescriptor, ""},      // pread64
-    {18, Form::kDescriptor, ""},      // pwrite64
-    {19, Form::kDescriptor, ""},      // readv
-    {20, Form::kDescriptor, ""},      // writev
-    {23, Form::kSelectSets, ""},      // select
-    {34, Form::kFixed, "signal"},     // pause
-    {35, Form::kFixed, "nanosleep"},  // nanosleep
-    {42, Form::kDescriptor, ""},      // connect
-    {43, Form::kDescriptor, ""},      // accept
-    {44, Form::kDescriptor, ""},      // sendto
-    {45, Form::kDescriptor, ""},      // recvfrom
-    {46, Form::kDescriptor, ""},      // sendmsg
-    {47, Form::kDescriptor, ""},      // recvmsg
-    {61, Form::kFixed, "child"},      // wait4
-    {65, Form::kFixed, "semaphore"},  // semop
-    {70, Form::kFixed, "message"},    // msgrcv
-    {72, Form::kDescriptor, ""},      // fcntl
-    {73, Form::kDescriptor, ""},      // flock
-    {74, Form::kDescriptor, ""},      // fsync
-    {75, Form::kDescriptor, ""},      // fdatasync
-    {128, Form::kFixed, "signal"},    // rt_sigtimedwait
-    {130, Form::kFixed, "signal"},    // rt_sigsuspend
-    {kFutexCall, Form::kFixed, "futex"},
-    {208, Form::kFixed, "aio"},        // io_getevents
-    {220, Form::kFixed, "semaphore"},  // semtimedop
-    {230, Form::kFixed, "nanosleep"},  // clock_nanosleep
-    {232, Form::kDescriptor, ""},      // epoll_wait
-    {247, Form::kFixed, "child"},      // waitid
-    {270, Form::kSelectSets, ""},      // pselect6
-    {271, Form::kPollArray, ""},       // ppoll
-    {275, Form::kDescriptor, ""},      // splice
-    {281, Form::kDescriptor, ""},      // epoll_pwait
-    {288, Form::kDescriptor, ""},      // accept4
-    {295, Form::kDescriptor, ""},      // preadv
-    {296, Form::kDescriptor, ""},      // pwritev
-    {299, Form::kDescriptor, ""},      // recvmmsg
-    {426, Form::kFixed, "io_uring"},   // io_uring_enter
-    {441, Form::kDescriptor, ""},      // epoll_pwait2
-    {449, Form::kFixed, "futex"},      // futex_waitv
+    {0, Form::kDescriptor, ""},                                       // read
+    {1, Form::kDescriptor, ""},                                       // write
+    {7, Form::kPollArray, ""},                                        // poll
+    {16, Form::kDescriptor, ""},                                      // ioctl
+    {17, Form::kDescriptor, ""},                                      // pread64
+    {18, Form::kDescriptor, ""},                                      // pwrite64
+    {19, Form::kDescriptor, ""},                                      // readv
+    {20, Form::kDescriptor, ""},                                      // writev
+    {23, Form::kSelectSets, ""},                                      // select
+    {34, Form::kFixed, "signal"},                                     // pause
+    {35, Form::kFixed, "nanosleep"},                                  // nanosleep
+    {42, Form::kDescriptor, ""},                                      // connect
+    {43, Form::kDescriptor, ""},                                      // accept
+    {44, Form::kDescriptor, ""},                                      // sendto
+    {45, Form::kDescriptor, ""},                                      // recvfrom
+    {46, Form::kDescriptor, ""},                                      // sendmsg
+    {47, Form::kDescriptor, ""},                                      // recvmsg
+    {61, Form::kFixed, "child"},                                      // wait4
+    {65, Form::kFixed, "semaphore"},                                  // semop
+    {70, Form::kFixed, "message"},                                    // msgrcv
+    {72, Form::kDescriptor, ""},                                      // fcntl
+    {73, Form::kDescriptor, ""},                                      // flock
+    {74, Form::kDescriptor, ""},                                      // fsync
+    {75, Form::kDescriptor, ""},                                      // fdatasync
+    {128, Form::kFixed, "signal"},                                    // rt_sigtimedwait
+    {130, Form::kFixed, "signal"},                                    // rt_sigsuspend
+    {kFutexCall, Form::kFixed, "futex"}, {208, Form::kFixed, "aio"},  // io_getevents
+    {220, Form::kFixed, "semaphore"},                                 // semtimedop
+    {230, Form::kFixed, "nanosleep"},                                 // clock_nanosleep
+    {232, Form::kDescriptor, ""},                                     // epoll_wait
+    {247, Form::kFixed, "child"},                                     // waitid
+    {270, Form::kSelectSets, ""},                                     // pselect6
+    {271, Form::kPollArray, ""},                                      // ppoll
+    {275, Form::kDescriptor, ""},                                     // splice
+    {281, Form::kDescriptor, ""},                                     // epoll_pwait
+    {288, Form::kDescriptor, ""},                                     // accept4
+    {295, Form::kDescriptor, ""},                                     // preadv
+    {296, Form::kDescriptor, ""},                                     // pwritev
+    {299, Form::kDescriptor, ""},                                     // recvmmsg
+    {426, Form::kFixed, "io_uring"},                                  // io_uring_enter
+    {441, Form::kDescriptor, ""},                                     // epoll_pwait2
+    {449, Form::kFixed, "futex"},                                     // futex_waitv
 };
 
 // Descriptors of one poll or select that are looked at: all of the same kind is the usual case, and
@@ -84,7 +83,7 @@ void Put(const char* text, char* out) {
 // Through the thread, not the process: it may have a table of its own, and the main thread may have
 // ended.
 void DescribeDescriptor(uint32_t pid, uint32_t tid, uint64_t fd, char* out) {
-  char path[kProcPathBytes], link[kWaitTargetBytes];
+  char path[kTaskPathBytes], link[kWaitTargetBytes];
   char leaf[24] = "fd/";
   PutDecimal(fd, leaf + 3);
   ProcPath(pid, tid, leaf, path);
@@ -159,8 +158,7 @@ void DescribeLink(const char* link, char* out) {
                 {"anon_inode:inotify", "inotify"},
                 {"anon_inode:[pidfd]", "child"}};
   for (const auto& known : kKinds) {
-    if (std::strncmp(link, known.begin, std::strlen(known.begin)) == 0)
-      return Put(known.kind, out);
+    if (std::strncmp(link, known.begin, std::strlen(known.begin)) == 0) return Put(known.kind, out);
   }
   Put(link, out);
 }
