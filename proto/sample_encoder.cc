@@ -2,6 +2,7 @@
 // Copyright the gpuprobe authors.
 #include "proto/sample_encoder.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -30,10 +31,14 @@ constexpr size_t kMaxReasonBytes = 160;
 
 // Most that tags and lengths take: the message's own numbers and its seven columns; a thread with
 // ten columns; a process. Lengths below 512 KiB have three bytes at most.
-constexpr size_t kMessageBytes = 3 * 11 + 5 * 12 + 7 * 4;
+constexpr size_t kMessageBytes = 3 * 11 + 6 * 12 + 7 * 4;
 constexpr size_t kThreadBytes = 4 + 2 * 6 + 3 + 2 + 10 * 4;
 constexpr size_t kProcessBytes = 4 + 4 * 11 + 2 + 3 * 4;
 constexpr size_t kTextHeaderBytes = 3;
+
+// Times are written in microseconds: reading what a thread does takes ten times that, and the
+// digits below would be half of the file.
+constexpr uint32_t kUnitNs = 1000;
 
 using Id = uint16_t;  // index + 1; 0: none
 
@@ -48,12 +53,20 @@ struct Location {
   Id function, file;
   uint8_t kind;
 };
+// Zigzag of the difference to the row before, that of the first row to 0.
+template <class Row>
+uint64_t IdDelta(const Row* rows, const Row& row, Id Row::*id) {
+  const int32_t before = &row == rows ? 0 : (&row - 1)->*id;
+  return ZigZag(int32_t{row.*id} - before);
+}
+
 struct Node {
   Id parent, location;
 };
 struct Sample {
-  int64_t time_ns;
-  uint64_t interval_ns, cpu_ns, runnable_ns;
+  // As written: in units of kUnitNs, and what the schema makes of them.
+  uint64_t time_delta, interval_excess, cpu;  // zigzag
+  uint64_t runnable;
   uint32_t syscall_plus1;
   uint32_t gil_holder;
   uint32_t state, flags;
@@ -62,7 +75,8 @@ struct Sample {
 };
 struct Thread {
   uint32_t pid, tid;
-  int64_t last_ns;
+  int64_t last_ns;    // of its last sample
+  int64_t last_time;  // the same, in units from base_ns
   Text name;
   uint32_t count;
   Id first, last;  // samples
@@ -90,10 +104,52 @@ uint64_t HashText(const char* text, size_t size) {
   return Mix(hash, rest);
 }
 
-// Wraps, as the reader's sums do.
-uint64_t TimeDelta(int64_t time_ns, int64_t previous_ns) {
-  return ZigZag(
-      static_cast<int64_t>(static_cast<uint64_t>(time_ns) - static_cast<uint64_t>(previous_ns)));
+// The reader's sums wrap, too.
+template <class Int>
+int64_t Difference(Int a, Int b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+}
+
+// To the nearest unit, but never to none at all.
+uint64_t Units(uint64_t ns) {
+  return ns == 0 ? 0 : std::max<uint64_t>(1, ns / kUnitNs + (ns % kUnitNs >= kUnitNs / 2));
+}
+
+// A thread that runs does so all the time as a rule, and one that does not, not at all: what is
+// written is the distance from the nearer of the two.
+uint64_t CpuOfInterval(uint64_t cpu, uint64_t interval) {
+  const bool near_all = cpu <= interval && cpu > interval / 2;
+  return ZigZag(near_all ? Difference(cpu, interval) - 1 : static_cast<int64_t>(cpu));
+}
+
+// What is within the interval stays within it, whatever rounding does.
+uint64_t PartUnits(uint64_t part_ns, uint64_t whole_ns, uint64_t whole) {
+  return part_ns <= whole_ns ? std::min(Units(part_ns), whole) : Units(part_ns);
+}
+
+// `before`: the thread as its previous sample left it.
+void SetTimes(const SampleRecord& sample, const Thread& before, int64_t time, Sample* out) {
+  const int64_t delta = Difference(time, before.last_time);
+  const bool contiguous = before.count != 0 && static_cast<int64_t>(sample.interval_ns) ==
+                                                   Difference(sample.time_ns, before.last_ns);
+  const uint64_t interval = contiguous ? static_cast<uint64_t>(delta) : Units(sample.interval_ns);
+  const uint64_t cpu = PartUnits(sample.cpu_ns, sample.interval_ns, interval);
+  const bool disjoint = sample.cpu_ns <= sample.interval_ns;
+  out->time_delta = ZigZag(delta);
+  out->interval_excess =
+      ZigZag(before.count == 0 ? static_cast<int64_t>(interval)
+                               : Difference(interval, static_cast<uint64_t>(delta)));
+  out->cpu = CpuOfInterval(cpu, interval);
+  out->runnable =
+      disjoint ? PartUnits(sample.runnable_ns, sample.interval_ns - sample.cpu_ns, interval - cpu)
+               : Units(sample.runnable_ns);
+}
+
+size_t EncodedBytes(const Sample& s) {
+  return VarintBytes(s.time_delta) + VarintBytes(s.interval_excess) + VarintBytes(s.cpu) +
+         VarintBytes(s.runnable) + VarintBytes(s.state) + VarintBytes(s.stack) +
+         VarintBytes(s.syscall_plus1) + VarintBytes(s.wait_target) + VarintBytes(s.flags) +
+         VarintBytes(s.gil_holder);
 }
 
 // Ids by hash, open addressing, never more than half full.
@@ -111,27 +167,32 @@ struct IdTable {
   }
 };
 
-// Chained samples of one thread as one packed column; nothing if all of it is zero, and no zeros at
-// its end.
+// Whether the zeros at the end of a column are written: one column tells how long all are.
+enum class Zeros { kCut, kKept };
+
+// Chained samples of one thread as one packed column.
 template <class Value>
-void WriteColumn(uint32_t field, const Sample* samples, Id first, WireWriter* out, Value value) {
+void WriteColumn(uint32_t field, const Sample* samples, const Thread& thread, Zeros zeros,
+                 WireWriter* out, Value value) {
   size_t used = 0, at = 0;
-  for (Id id = first; id != 0; id = samples[id - 1].next) {
+  for (Id id = thread.first; id != 0; id = samples[id - 1].next) {
     ++at;
-    if (value(samples[id - 1]) != 0) used = at;
+    if (zeros == Zeros::kKept || value(samples[id - 1]) != 0) used = at;
   }
   if (used == 0) return;
   const WireWriter::Mark mark = out->Open(field, used);
-  for (Id id = first; used != 0; id = samples[id - 1].next, --used) {
+  for (Id id = thread.first; used != 0; id = samples[id - 1].next, --used) {
     out->Varint(value(samples[id - 1]));
   }
   out->Close(mark);
 }
 
+// One packed column of a table.
 template <class Row, class Value>
-void WriteTable(uint32_t field, const Row* rows, size_t count, WireWriter* out, Value value) {
+void WriteTable(uint32_t field, const Row* rows, size_t count, Zeros zeros, WireWriter* out,
+                Value value) {
   size_t used = count;
-  while (used != 0 && value(rows[used - 1]) == 0) --used;
+  while (zeros == Zeros::kCut && used != 0 && value(rows[used - 1]) == 0) --used;
   if (used == 0) return;
   const WireWriter::Mark mark = out->Open(field, used);
   for (size_t i = 0; i < used; ++i) out->Varint(value(rows[i]));
@@ -241,8 +302,8 @@ uint32_t SampleEncoder::AddLocation(uint32_t caller_id, uint32_t function, uint3
   Id* id = s.location_ids.Find(
       Mix(caller_id, 0), [&](Id other) { return s.locations[other - 1].caller_id == caller_id; });
   if (*id != 0) return *id;
-  const size_t bytes = VarintBytes(function) + VarintBytes(file) + VarintBytes(line) +
-                       VarintBytes(offset) + 2;  // kind
+  constexpr size_t kIdsAndKindBytes = 2 + 2 + 2;
+  const size_t bytes = kIdsAndKindBytes + VarintBytes(line) + VarintBytes(offset);
   if (s.location_count == kMaxLocations || !s.Room(bytes)) return s.Refuse();
   s.bytes += bytes;
   const auto known = [&](uint32_t text) {
@@ -279,28 +340,21 @@ bool SampleEncoder::AddSample(uint32_t pid, uint32_t tid, const SampleRecord& sa
   Id* id = s.FindThread(pid, tid);
   const bool added = *id == 0;
   if (s.sample_count == kMaxSamples || (added && s.thread_count == kMaxThreads)) return s.Refuse();
+  const Thread before = added ? Thread{pid, tid, s.base_ns} : s.threads[*id - 1];
   Sample staged = {};
-  staged.time_ns = sample.time_ns;
-  staged.interval_ns = sample.interval_ns;
-  staged.cpu_ns = sample.cpu_ns;
-  staged.runnable_ns = sample.runnable_ns;
+  const int64_t time = Difference(sample.time_ns, s.base_ns) / kUnitNs;
+  SetTimes(sample, before, time, &staged);
   staged.syscall_plus1 = sample.syscall < 0 ? 0 : static_cast<uint32_t>(sample.syscall) + 1;
   staged.gil_holder = sample.gil_holder;
   staged.state = sample.state;
   staged.flags = sample.flags;
   staged.stack = static_cast<Id>(sample.stack <= s.node_count ? sample.stack : 0);
   staged.wait_target = static_cast<Id>(sample.wait_target <= s.text_count ? sample.wait_target : 0);
-  const int64_t previous_ns = added ? s.base_ns : s.threads[*id - 1].last_ns;
-  const size_t bytes = VarintBytes(TimeDelta(sample.time_ns, previous_ns)) +
-                       VarintBytes(staged.interval_ns) + VarintBytes(staged.cpu_ns) +
-                       VarintBytes(staged.runnable_ns) + VarintBytes(staged.state) +
-                       VarintBytes(staged.stack) + VarintBytes(staged.syscall_plus1) +
-                       VarintBytes(staged.wait_target) + VarintBytes(staged.flags) +
-                       VarintBytes(staged.gil_holder) + (added ? kThreadBytes : 0);
+  const size_t bytes = EncodedBytes(staged) + (added ? kThreadBytes : 0);
   if (!s.Room(bytes)) return s.Refuse();
   s.bytes += bytes;
   if (added) {
-    s.threads[s.thread_count++] = {pid, tid};
+    s.threads[s.thread_count++] = before;
     *id = static_cast<Id>(s.thread_count);
   }
   s.samples[s.sample_count++] = staged;
@@ -309,6 +363,7 @@ bool SampleEncoder::AddSample(uint32_t pid, uint32_t tid, const SampleRecord& sa
   (added ? thread.first : s.samples[thread.last - 1].next) = index;
   thread.last = index;
   thread.last_ns = sample.time_ns;
+  thread.last_time = time;
   ++thread.count;
   return true;
 }
@@ -363,29 +418,23 @@ bool SampleEncoder::full() const { return state_->full; }
 
 void SampleEncoder::State::WriteThread(const Thread& thread, WireWriter* out) const {
   const WireWriter::Mark mark = out->Open(12, thread.count * 16);
-  const auto column = [&](uint32_t field, auto value) {
-    WriteColumn(field, samples, thread.first, out, value);
+  const auto column = [&](uint32_t field, Zeros zeros, auto value) {
+    WriteColumn(field, samples, thread, zeros, out, value);
   };
   out->Uint(1, thread.pid);
   out->Uint(2, thread.tid);
   Write(3, thread.name, out);
   out->Uint(4, thread.main);
-  const WireWriter::Mark times = out->Open(5, thread.count * 4);
-  int64_t previous_ns = base_ns;
-  for (Id id = thread.first; id != 0; id = samples[id - 1].next) {
-    out->Varint(TimeDelta(samples[id - 1].time_ns, previous_ns));
-    previous_ns = samples[id - 1].time_ns;
-  }
-  out->Close(times);
-  column(6, [](const Sample& sample) { return sample.interval_ns; });
-  column(7, [](const Sample& sample) { return sample.cpu_ns; });
-  column(8, [](const Sample& sample) { return sample.runnable_ns; });
-  column(9, [](const Sample& sample) { return sample.state; });
-  column(10, [](const Sample& sample) { return sample.stack; });
-  column(11, [](const Sample& sample) { return sample.syscall_plus1; });
-  column(12, [](const Sample& sample) { return sample.wait_target; });
-  column(13, [](const Sample& sample) { return sample.flags; });
-  column(14, [](const Sample& sample) { return sample.gil_holder; });
+  column(5, Zeros::kKept, [](const Sample& sample) { return sample.time_delta; });
+  column(6, Zeros::kCut, [](const Sample& sample) { return sample.interval_excess; });
+  column(7, Zeros::kCut, [](const Sample& sample) { return sample.cpu; });
+  column(8, Zeros::kCut, [](const Sample& sample) { return sample.runnable; });
+  column(9, Zeros::kCut, [](const Sample& sample) { return sample.state; });
+  column(10, Zeros::kCut, [](const Sample& sample) { return sample.stack; });
+  column(11, Zeros::kCut, [](const Sample& sample) { return sample.syscall_plus1; });
+  column(12, Zeros::kCut, [](const Sample& sample) { return sample.wait_target; });
+  column(13, Zeros::kCut, [](const Sample& sample) { return sample.flags; });
+  column(14, Zeros::kCut, [](const Sample& sample) { return sample.gil_holder; });
   out->Close(mark);
 }
 
@@ -411,16 +460,23 @@ size_t SampleEncoder::Seal(int64_t end_ns, const SamplerTotals& totals, uint8_t*
   out.Int(2, s.base_ns);
   out.Int(3, end_ns);
   for (uint32_t i = 0; i < s.text_count; ++i) s.Write(4, s.texts[i], &out);
-  const auto locations = [&](uint32_t field, auto value) {
-    WriteTable(field, s.locations, s.location_count, &out, value);
+  const auto locations = [&](uint32_t field, Zeros zeros, auto value) {
+    WriteTable(field, s.locations, s.location_count, zeros, &out, value);
   };
-  locations(5, [](const Location& location) { return location.function; });
-  locations(6, [](const Location& location) { return location.file; });
-  locations(7, [](const Location& location) { return location.line; });
-  locations(8, [](const Location& location) { return location.offset; });
-  locations(9, [](const Location& location) { return location.kind; });
-  WriteTable(10, s.nodes, s.node_count, &out, [](const Node& node) { return node.parent; });
-  WriteTable(11, s.nodes, s.node_count, &out, [](const Node& node) { return node.location; });
+  locations(5, Zeros::kKept,
+            [&](const Location& row) { return IdDelta(s.locations, row, &Location::function); });
+  locations(6, Zeros::kCut,
+            [&](const Location& row) { return IdDelta(s.locations, row, &Location::file); });
+  locations(7, Zeros::kCut, [](const Location& location) { return location.line; });
+  locations(8, Zeros::kCut, [](const Location& location) { return location.offset; });
+  locations(9, Zeros::kCut, [](const Location& location) { return location.kind; });
+  const auto nodes = [&](uint32_t field, Zeros zeros, auto value) {
+    WriteTable(field, s.nodes, s.node_count, zeros, &out, value);
+  };
+  nodes(10, Zeros::kCut, [&](const Node& node) {
+    return node.parent == 0 ? 0 : static_cast<uint32_t>(&node - s.nodes) + 1 - node.parent;
+  });
+  nodes(11, Zeros::kKept, [&](const Node& row) { return IdDelta(s.nodes, row, &Node::location); });
   for (uint32_t i = 0; i < s.thread_count; ++i) s.WriteThread(s.threads[i], &out);
   for (uint32_t i = 0; i < s.process_count; ++i) s.WriteProcess(s.processes[i], &out);
   out.Uint(14, totals.sampler_cpu_ns);
@@ -428,6 +484,7 @@ size_t SampleEncoder::Seal(int64_t end_ns, const SamplerTotals& totals, uint8_t*
   out.Uint(16, totals.ticks_missed);
   out.Uint(17, totals.samples_dropped);
   out.Uint(18, totals.stacks_unreadable);
+  out.Uint(19, kUnitNs);
   return out.overflowed() ? 0 : out.size();
 }
 

@@ -20,7 +20,8 @@
 
 namespace gpuprobe::proto {
 
-// One sample; the fields are those of ThreadSamples.
+// One sample; the fields are those of ThreadSamples. Times are written in microseconds, rounded so
+// that what is not 0 stays so, and that cpu + runnable <= interval stays true.
 struct SampleRecord {
   int64_t time_ns;  // trace clock
   uint64_t interval_ns, cpu_ns, runnable_ns;

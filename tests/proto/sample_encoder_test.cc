@@ -4,6 +4,7 @@
 
 #include "gtest/gtest.h"
 #include "proto/gpuprobe.pb.h"
+#include "proto/sample_columns.h"
 #include "tests/proto/sample_maker.h"
 #include "tests/proto/trace_log.h"
 
@@ -43,11 +44,18 @@ TEST(SampleEncoderTest, TextsLocationsAndStacksAreWrittenOnce) {
   EXPECT_EQ(e.InternStack(both, 0), 0u);
   const HostSamples piece = maker.Seal(kBaseNs + 5);
   EXPECT_THAT(piece.strings(), testing::ElementsAre("decode", "dataset.py", "main"));
-  EXPECT_THAT(piece.location_function(), testing::ElementsAre(1, 3));
-  EXPECT_THAT(piece.location_file(), testing::ElementsAre(2, 2));
-  EXPECT_THAT(piece.location_line(), testing::ElementsAre(12, 40));
-  EXPECT_THAT(piece.node_parent(), testing::ElementsAre(0, 1));
-  EXPECT_THAT(piece.node_location(), testing::ElementsAre(2, 1));
+  SampleTables tables;
+  Decode(piece, &tables);
+  ASSERT_EQ(tables.locations.size(), 2u);
+  EXPECT_EQ(tables.locations[0].function, 1u);
+  EXPECT_EQ(tables.locations[1].function, 3u);
+  EXPECT_EQ(tables.locations[1].file, 2u);
+  EXPECT_EQ(tables.locations[1].line, 40u);
+  ASSERT_EQ(tables.nodes.size(), 2u);
+  EXPECT_EQ(tables.nodes[0].parent, 0u);
+  EXPECT_EQ(tables.nodes[0].location, 2u);
+  EXPECT_EQ(tables.nodes[1].parent, 1u);
+  EXPECT_EQ(tables.nodes[1].location, 1u);
 }
 
 TEST(SampleEncoderTest, BeginForgetsThePieceBefore) {
@@ -62,7 +70,7 @@ TEST(SampleEncoderTest, BeginForgetsThePieceBefore) {
   EXPECT_EQ(maker.encoder.InternText("other"), 1u);
   const HostSamples piece = maker.Seal(kBaseNs + 200);
   EXPECT_THAT(piece.strings(), testing::ElementsAre("other"));
-  EXPECT_EQ(piece.threads_size() + piece.processes_size() + piece.node_parent_size(), 0);
+  EXPECT_EQ(piece.threads_size() + piece.processes_size() + piece.node_location_delta_size(), 0);
 }
 
 TEST(SampleEncoderTest, BytesThatAreNoUtf8BecomeQuestionMarksAndAreStillFoundAgain) {
@@ -95,9 +103,16 @@ TEST(SampleEncoderTest, IdsOutOfRangeCountAsNone) {
   maker.encoder.InternStack(locations, 3);
   maker.encoder.AddSample(1, 2, {.time_ns = kBaseNs, .stack = 0x10001, .wait_target = 8});
   const HostSamples piece = maker.Seal(kBaseNs);
-  EXPECT_EQ(piece.location_function_size(), 0);
-  EXPECT_THAT(piece.node_location(), testing::ElementsAre(0, 1));  // the innermost 0 is cut off
-  EXPECT_EQ(piece.node_parent_size(), 3);
+  SampleTables tables;
+  Decode(piece, &tables);
+  ASSERT_EQ(tables.locations.size(), 1u);
+  EXPECT_EQ(tables.locations[0].function, 0u);
+  EXPECT_EQ(tables.locations[0].file, 0u);
+  ASSERT_EQ(tables.nodes.size(), 3u);
+  EXPECT_EQ(tables.nodes[0].location, 0u);
+  EXPECT_EQ(tables.nodes[1].location, 1u);
+  EXPECT_EQ(tables.nodes[2].location, 0u);
+  EXPECT_EQ(tables.invalid_ids, 0u);
   EXPECT_EQ(piece.threads(0).stack_size(), 0);
   EXPECT_EQ(piece.threads(0).wait_target_size(), 0);
 }
@@ -173,8 +188,8 @@ INSTANTIATE_TEST_SUITE_P(Kinds, SampleEncoderFullTest, testing::Range(0, 6));
 
 TEST(PacketBuilderTest, ASerialisedPacketStandsInTheFrameAsItIs) {
   SampleMaker maker(kBaseNs);
-  maker.encoder.AddSample(1, 2, {.time_ns = kBaseNs + 7});
-  const std::string piece = maker.SealBytes(kBaseNs + 10);
+  maker.encoder.AddSample(1, 2, {.time_ns = kBaseNs + 7'000});
+  const std::string piece = maker.SealBytes(kBaseNs + 10'000);
   WriterHarness harness;
   ASSERT_TRUE(harness.Init());
   bool added = false, too_large = true, again = false;
@@ -194,7 +209,7 @@ TEST(PacketBuilderTest, ASerialisedPacketStandsInTheFrameAsItIs) {
   for (const Packet& packet : read.frames[0].packet()) {
     if (!packet.has_host_samples()) continue;
     EXPECT_EQ(packet.host_samples().SerializeAsString().size(), piece.size());
-    EXPECT_EQ(packet.host_samples().threads(0).time_delta(0), 7);
+    EXPECT_EQ(packet.host_samples().threads(0).time_delta(0), 7);  // microseconds
     ++pieces;
   }
   EXPECT_EQ(pieces, 2);
