@@ -37,8 +37,12 @@ struct PythonStack {
   LocationId frames[kMaxStackDepth];  // innermost first
   size_t depth = 0;
   bool cut = false;  // deeper than that
-  bool in_c_function =
-      false;  // the innermost frame stands in a call of something that is no Python
+  // The innermost frame stands in a call of something that is no Python (or enters or leaves a
+  // `with`, imports, or, from 3.12 on, steps a for loop over a foreign iterator).
+  bool in_c_function = false;
+  // The thread called and returned too fast for the innermost frames to be told: these are the
+  // outer ones, and true.
+  bool partial = false;
 };
 
 // One look at the interpreter's lock. `known` false: this version or build does not tell.
