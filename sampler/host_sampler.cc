@@ -30,9 +30,7 @@ namespace {
 constexpr size_t kMaxWatched = 96;
 constexpr size_t kMaxCuda = 64, kMaxBusy = 16;
 constexpr size_t kMaxReaders = 32;
-constexpr size_t kLocationBytes = 1u << 20;
-// All of the sampler's memory; readers for children get what the rest leaves.
-constexpr size_t kMaxMemoryBytes = 6u << 20;
+constexpr size_t kLocationBytes = 768u << 10;
 
 // One directory read of the round over all threads; a round is begun once a second.
 constexpr int64_t kScanStepNs = 100'000'000;
@@ -43,8 +41,9 @@ constexpr uint32_t kIdleWindows = 3;  // seconds below kIdlePermille until a thr
 constexpr size_t kChildrenPerTick = 8;
 // Children matter while the GPU is in use; a loader that takes a minute for a batch is such a use.
 constexpr int64_t kGpuUseNs = 60'000'000'000;
-// A reader is taken from a child that has not run for this long.
-constexpr int64_t kReaderIdleNs = 2'000'000'000;
+// A reader goes to another child after this time, or when its own has slept for this long: finding
+// the interpreter anew takes about a millisecond.
+constexpr int64_t kReaderTurnNs = 3'000'000'000, kReaderIdleNs = 500'000'000;
 
 constexpr int64_t kBudgetWindowNs = 1'000'000'000;
 constexpr int64_t kBudgetPpm = 5'000;
@@ -91,6 +90,7 @@ struct HostSampler::State {
 
   PythonReader readers[kMaxReaders];  // [0] is for this process
   SampledProcess* lent_to[kMaxReaders] = {};
+  int64_t lent_ns[kMaxReaders] = {};
   size_t reader_count = 0;
 
   bool private_descriptors = false;
@@ -142,8 +142,9 @@ size_t HostSampler::MemoryBytes(const SamplerOptions& options) {
                  Aligned(ThreadScan::kMemoryBytes) + NativeLeaf::kMemoryBytes;
   if (!options.python) return bytes;
   const size_t reader = Aligned(PythonReader::MemoryBytes());
-  size_t count =
-      options.children && bytes < kMaxMemoryBytes ? (kMaxMemoryBytes - bytes) / reader : 1;
+  size_t count = options.children && bytes < options.memory_bytes
+                     ? (options.memory_bytes - bytes) / reader
+                     : 1;
   if (count < 1) count = 1;
   if (count > kMaxReaders) count = kMaxReaders;
   return bytes + count * reader;
@@ -443,7 +444,7 @@ void HostSampler::State::TakeReaderBack(SampledProcess* process) {
   process->next_attach_ns = 0;
 }
 
-// A free reader, or that of a child that sleeps. False: none.
+// A free reader, or that of a child that sleeps or has had its turn. False: none.
 bool HostSampler::State::LendReader(ChildProcess* child, int64_t now) {
   size_t best = 0;
   for (size_t i = 1; i < reader_count; ++i) {
@@ -452,11 +453,12 @@ bool HostSampler::State::LendReader(ChildProcess* child, int64_t now) {
       break;
     }
     const ChildProcess* owner = children.OwnerOf(lent_to[i]);
-    if (now - owner->last_change_ns > kReaderIdleNs) best = i;
+    if (now - owner->last_change_ns > kReaderIdleNs || now - lent_ns[i] > kReaderTurnNs) best = i;
   }
   if (best == 0) return false;
   if (lent_to[best] != nullptr) TakeReaderBack(lent_to[best]);
   lent_to[best] = &child->process;
+  lent_ns[best] = now;
   child->process.python = &readers[best];
   child->process.next_attach_ns = now;
   return true;

@@ -31,6 +31,8 @@ struct SamplerOptions {
   bool python = true;
   bool native = true;
   bool children = true;
+  // At most this much memory, if it can be: what is left of it reads the Python of children.
+  size_t memory_bytes = 8u << 20;
   int64_t trace_minus_monotonic_ns = 0;  // trace clock = CLOCK_MONOTONIC + this
   uint32_t seal_period_ms = 250;  // at most this much is lost with a SIGKILL besides a flush period
 };

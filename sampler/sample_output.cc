@@ -5,6 +5,11 @@
 #include <string_view>
 
 namespace gpuprobe::sampler {
+namespace {
+
+constexpr uint64_t kMaxSamples = 4000;
+
+}  // namespace
 
 void SampleOutput::Init(void* memory, LocationTable* locations, int64_t trace_minus_monotonic_ns) {
   uint8_t* bytes = static_cast<uint8_t*>(memory);
@@ -92,7 +97,8 @@ void SampleOutput::Add(SampledProcess* process, WatchedThread* thread) {
       return;
     }
   }
-  ++samples_;
+  // Well within what a slot takes.
+  if (++samples_ == kMaxSamples) Seal(thread->look_ns, totals_);
 }
 
 bool SampleOutput::AddEnded(const SampledProcess& process, int64_t now_ns) {

@@ -15,9 +15,10 @@ namespace gpuprobe::sampler {
 
 class SealedPieces {
  public:
-  // Untouched slots cost no memory. Four: two flush periods of the usual seal period.
+  // Four: two flush periods of the usual seal period. A piece of that time is rarely a tenth of a
+  // slot.
   static constexpr uint32_t kSlots = 4;
-  static constexpr size_t kSlotBytes = 512u << 10;
+  static constexpr size_t kSlotBytes = 256u << 10;
   static constexpr size_t kMemoryBytes = kSlots * kSlotBytes;
 
   constexpr SealedPieces() = default;

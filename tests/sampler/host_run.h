@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "proto/gpuprobe.pb.h"
+#include "proto/sample_columns.h"
 #include "sampler/host_sampler.h"
 
 namespace gpuprobe::sampler {
@@ -119,44 +120,42 @@ class HostRun {
   size_t pieces() const { return pieces_; }
 
  private:
-  static std::vector<std::string> Stack(const HostSamples& m, uint32_t node) {
+  static std::vector<std::string> Stack(const HostSamples& m, const proto::SampleTables& tables,
+                                        uint32_t node) {
+    const auto text = [&m](uint32_t id) {
+      return id == 0 ? std::string() : m.strings(static_cast<int>(id - 1));
+    };
     std::vector<std::string> stack;
-    for (; node != 0; node = m.node_parent(static_cast<int>(node - 1))) {
-      const int location = static_cast<int>(m.node_location(static_cast<int>(node - 1))) - 1;
-      const auto text = [&m](uint32_t id) {
-        return id == 0 ? std::string() : m.strings(static_cast<int>(id - 1));
-      };
-      std::string frame = text(m.location_file(location));
-      if (m.location_kind_size() <= location || m.location_kind(location) == 0) {
-        frame += ":" + std::to_string(m.location_line(location)) + " " +
-                 text(m.location_function(location));
+    for (; node != 0; node = tables.nodes[node - 1].parent) {
+      const auto& location = tables.locations[tables.nodes[node - 1].location - 1];
+      std::string frame = text(location.file);
+      if (!location.native) {
+        frame += ":" + std::to_string(location.line) + " " + text(location.function);
       }
       stack.push_back(frame);
     }
     return stack;
   }
 
-  template <typename Column>
-  static uint64_t At(const Column& column, int i) {
-    return i < column.size() ? column.Get(i) : 0;
-  }
-
   void Unpack(const HostSamples& m) {
     for (const auto& p : m.processes()) processes_[p.pid()] = p;
+    proto::SampleTables tables;
+    proto::Decode(m, &tables);
+    EXPECT_EQ(tables.clipped + tables.invalid_ids, 0u);
     for (const ThreadSamples& t : m.threads()) {
       SeenThread& seen = threads_[{t.pid(), t.tid()}];
       seen.name = t.name();
       seen.main = t.main();
-      int64_t time = m.base_ns();
-      for (int i = 0; i < t.time_delta_size(); ++i) {
-        time += t.time_delta(i);
-        const uint64_t target = At(t.wait_target(), i);
-        seen.samples.push_back({time, At(t.interval(), i), At(t.cpu(), i), At(t.runnable(), i),
-                                static_cast<uint32_t>(At(t.state(), i)),
-                                static_cast<uint32_t>(At(t.flags(), i)),
-                                static_cast<int32_t>(At(t.syscall_plus1(), i)) - 1,
-                                target == 0 ? "" : m.strings(static_cast<int>(target - 1)),
-                                Stack(m, static_cast<uint32_t>(At(t.stack(), i)))});
+      proto::SampleColumns c;
+      proto::Decode(t, m, tables, &c);
+      EXPECT_EQ(c.clipped + c.invalid_ids + c.invalid_times, 0u);
+      for (size_t i = 0; i < c.count; ++i) {
+        seen.samples.push_back(
+            {c.time_ns[i], static_cast<uint64_t>(c.interval_ns[i]),
+             static_cast<uint64_t>(c.cpu_ns[i]), static_cast<uint64_t>(c.runnable_ns[i]),
+             c.state[i], c.flags[i], c.syscall[i],
+             c.wait_target[i] == 0 ? "" : m.strings(static_cast<int>(c.wait_target[i] - 1)),
+             Stack(m, tables, c.stack[i])});
       }
     }
   }

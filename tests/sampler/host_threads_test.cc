@@ -209,7 +209,10 @@ TEST(HostSampler, ASpinningThreadRunsAndIsBilledForIt) {
   EXPECT_EQ(seen.Count([](const SeenSample& s) { return s.state == kStateRunning; }),
             seen.samples.size());
   const uint64_t whole = seen.Sum(&SeenSample::interval_ns);
-  EXPECT_EQ(whole, static_cast<uint64_t>(seen.samples.back().time_ns - seen.samples[0].time_ns));
+  // Without a hole, but for the rounding of the file's times.
+  EXPECT_NEAR(static_cast<double>(whole),
+              static_cast<double>(seen.samples.back().time_ns - seen.samples[0].time_ns),
+              1000.0 * static_cast<double>(seen.samples.size()));
   const uint64_t ready = seen.Sum(&SeenSample::cpu_ns) + seen.Sum(&SeenSample::runnable_ns);
   EXPECT_GT(ready, whole * 8 / 10);
   EXPECT_LT(ready, whole * 11 / 10);
@@ -394,7 +397,7 @@ TEST(HostSampler, SamplesWithoutASlotAreCounted) {
 }
 
 TEST(HostSampler, StaysWithinItsMemory) {
-  EXPECT_LE(HostSampler::MemoryBytes(SamplerOptions()), 6u << 20);
+  EXPECT_LE(HostSampler::MemoryBytes(SamplerOptions()), SamplerOptions().memory_bytes);
 }
 
 // ---- Descriptors ----
