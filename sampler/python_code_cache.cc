@@ -19,7 +19,7 @@ constexpr uint32_t kBytesHash = 24;
 // How much of a name, a file name, and a line table is compared, beyond the header. Interned texts
 // carry their hash in the header, and the start of a line table differs where the lines differ.
 constexpr uint32_t kComparedTextBytes = 64;
-constexpr uint32_t kComparedTableBytes = 192;
+constexpr uint32_t kComparedTableBytes = 96;
 
 template <typename T>
 T At(const uint8_t* bytes, uint32_t offset) {
@@ -63,19 +63,28 @@ const PythonCodeCache::Entry* PythonCodeCache::Find(uint64_t address) const {
   return nullptr;
 }
 
-size_t PythonCodeCache::CheckPieces(uint64_t address, const Entry* entry, uint8_t* buffer,
-                                    ProcessMemory::Piece* pieces) const {
-  size_t count = 0;
+void PythonCodeCache::AddPieces(Check* check, const Check* others, size_t other_count, uint8_t** to,
+                                ProcessMemory::Piece* pieces, size_t* count) const {
   const auto add = [&](uint64_t at, size_t size) {
-    pieces[count++] = {at, buffer, size};
-    buffer += size;
+    pieces[(*count)++] = {at, *to, size};
+    *to += size;
   };
-  add(address, runtime_->layout.code_bytes);
-  if (entry == nullptr || entry->fields.version != 0) return count;
+  check->own = *to;
+  check->file = nullptr;
+  const Entry* entry = check->entry;
+  add(check->address, runtime_->layout.code_bytes);
+  if (entry == nullptr || entry->fields.version != 0) return;
   add(entry->fields.name, entry->name_bytes);
-  add(entry->fields.file, entry->file_bytes);
   add(entry->fields.line_table, entry->line_table_bytes);
-  return count;
+  for (size_t i = 0; i < other_count; ++i) {
+    if (others[i].file != nullptr && others[i].entry->fields.file == entry->fields.file &&
+        others[i].entry->file_bytes == entry->file_bytes) {
+      check->file = others[i].file;
+      return;
+    }
+  }
+  check->file = *to;
+  add(entry->fields.file, entry->file_bytes);
 }
 
 void PythonCodeCache::ParseFields(const uint8_t* code, PythonCodeFields* out) const {
@@ -95,27 +104,35 @@ void PythonCodeCache::ParseFields(const uint8_t* code, PythonCodeFields* out) co
   if (layout.code_version != kNoOffset) out->version = At<uint32_t>(code, layout.code_version);
 }
 
-uint64_t PythonCodeCache::ContentHash(const Entry& entry, const uint8_t* buffer) const {
-  buffer += runtime_->layout.code_bytes;
-  uint64_t hash = HashBytes(0, buffer + kTextIdentityBegin, entry.name_bytes - kTextIdentityBegin);
-  buffer += entry.name_bytes;
-  hash = HashBytes(hash, buffer + kTextIdentityBegin, entry.file_bytes - kTextIdentityBegin);
-  buffer += entry.file_bytes;
-  hash = HashBytes(hash, buffer + kObjectType, kBytesHash - kObjectType);
+uint64_t PythonCodeCache::ContentHash(const Entry& entry, const Check& check) const {
+  const uint8_t* name = check.own + runtime_->layout.code_bytes;
+  const uint8_t* table = name + entry.name_bytes;
   const uint32_t begin = runtime_->layout.bytes_begin;
-  return HashBytes(hash, buffer + begin, entry.line_table_bytes - begin);
+  uint64_t hash = HashBytes(0, name + kTextIdentityBegin, entry.name_bytes - kTextIdentityBegin);
+  hash = HashBytes(hash, check.file + kTextIdentityBegin, entry.file_bytes - kTextIdentityBegin);
+  hash = HashBytes(hash, table + kObjectType, kBytesHash - kObjectType);
+  return HashBytes(hash, table + begin, entry.line_table_bytes - begin);
 }
 
-bool PythonCodeCache::Matches(const Entry& entry, const uint8_t* buffer) const {
+bool PythonCodeCache::Matches(const Check& check) const {
   PythonCodeFields fields;
-  ParseFields(buffer, &fields);
-  if (!(fields == entry.fields)) return false;
-  return fields.version != 0 || ContentHash(entry, buffer) == entry.content_hash;
+  ParseFields(check.own, &fields);
+  if (!(fields == check.entry->fields)) return false;
+  return fields.version != 0 || ContentHash(*check.entry, check) == check.entry->content_hash;
 }
 
-bool PythonCodeCache::ReadCheck(uint64_t address, const Entry* entry, uint8_t* buffer) const {
+bool PythonCodeCache::ReadCheck(uint64_t address, const Entry* entry, Check* out) {
   ProcessMemory::Piece pieces[kMaxCheckPieces];
-  return process_->ReadPieces(pieces, CheckPieces(address, entry, buffer, pieces));
+  size_t count = 0;
+  uint8_t* to = memory_->check;
+  *out = {.address = address, .entry = entry};
+  AddPieces(out, nullptr, 0, &to, pieces, &count);
+  return process_->ReadPieces(pieces, count);
+}
+
+bool PythonCodeCache::StillThere(const Entry& entry) {
+  Check check;
+  return ReadCheck(entry.address, &entry, &check) && Matches(check);
 }
 
 bool PythonCodeCache::MeasureContent(Entry* entry) const {
@@ -152,14 +169,13 @@ bool PythonCodeCache::ReadText(uint64_t address, TextId* out) {
 bool PythonCodeCache::Load(uint64_t address) {
   Entry entry = {};
   entry.address = address;
-  uint8_t* before = memory_->check[0];
-  uint8_t* after = memory_->check[1];
-  if (!ReadCheck(address, nullptr, before)) return false;
-  ParseFields(before, &entry.fields);
+  Check check;
+  if (!ReadCheck(address, nullptr, &check)) return false;
+  ParseFields(check.own, &entry.fields);
   if (runtime_->code_type != 0 && entry.fields.type != runtime_->code_type) return false;
   if (entry.fields.version == 0) {
-    if (!MeasureContent(&entry) || !ReadCheck(address, &entry, before)) return false;
-    entry.content_hash = ContentHash(entry, before);
+    if (!MeasureContent(&entry) || !ReadCheck(address, &entry, &check)) return false;
+    entry.content_hash = ContentHash(entry, check);
   }
   entry.instruction_bytes = entry.fields.instruction_bytes;
   if (entry.fields.instructions != 0 &&
@@ -167,7 +183,7 @@ bool PythonCodeCache::Load(uint64_t address) {
     return false;
   }
   if (!ReadText(entry.fields.name, &entry.function) || !ReadText(entry.fields.file, &entry.file) ||
-      !ReadCheck(address, &entry, after) || !Matches(entry, after)) {
+      !StillThere(entry)) {
     return false;
   }
   entry.generation = ++generation_;
@@ -198,8 +214,7 @@ bool PythonCodeCache::Locate(const Entry& entry, int64_t offset, LocationId* out
       !process_->Read(entry.fields.line_table + layout.bytes_begin, memory_->line_table, bytes)) {
     return false;
   }
-  uint8_t* after = memory_->check[1];
-  if (!ReadCheck(entry.address, &entry, after) || !Matches(entry, after)) return false;
+  if (!StillThere(entry)) return false;
   const uint32_t number =
       PythonLine(layout.minor, {memory_->line_table, bytes}, entry.fields.first_line, offset);
   *out = table_->Intern({entry.function, entry.file, number, 0, LocationKind::kPython});

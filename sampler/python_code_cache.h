@@ -47,11 +47,19 @@ class PythonCodeCache {
     uint16_t name_bytes, file_bytes, line_table_bytes;
   };
 
-  // What has to be read to check one entry, at most.
+  // What has to be read to check one object, at most.
   static constexpr size_t kMaxCheckPieces = 4;
   static constexpr size_t kMaxCheckBytes = 768;
 
-  static constexpr size_t kSets = 512, kWays = 4, kLines = 8192;
+  // One object that is being checked against what is known of it.
+  struct Check {
+    uint64_t address;
+    const Entry* entry;   // nullptr: nothing
+    const uint8_t* own;   // the object, and (where the version does not tell) name and line table
+    const uint8_t* file;  // the name of its file, or nullptr
+  };
+
+  static constexpr size_t kSets = 256, kWays = 8, kLines = 8192;
 
   struct Line {
     uint64_t key;  // generation << 32 | instruction index + 1; 0: empty
@@ -62,7 +70,7 @@ class PythonCodeCache {
     uint8_t next_way[kSets];
     Line lines[kLines];
     PythonTextBuffer text;
-    uint8_t check[2][kMaxCheckBytes];
+    uint8_t check[kMaxCheckBytes];
     uint8_t line_table[128 << 10];
   };
 
@@ -74,11 +82,15 @@ class PythonCodeCache {
   // The entry for the object at `address`, to be checked before it is used; nullptr: not seen yet.
   const Entry* Find(uint64_t address) const;
 
-  // The pieces whose bytes tell whether the object at `address` is `entry` (nullptr: only its
-  // fields); their number. They are read to `buffer`, which has kMaxCheckBytes.
-  size_t CheckPieces(uint64_t address, const Entry* entry, uint8_t* buffer,
-                     ProcessMemory::Piece* pieces) const;
-  bool Matches(const Entry& entry, const uint8_t* buffer) const;
+  // Adds the pieces whose bytes tell whether the object at check->address is check->entry to
+  // pieces[*count]; they are read to *to and after, of which kMaxCheckBytes are taken at most. The
+  // functions of one stack come from few files: a name of `others` is not read again.
+  void AddPieces(Check* check, const Check* others, size_t other_count, uint8_t** to,
+                 ProcessMemory::Piece* pieces, size_t* count) const;
+  // After the pieces have been read.
+  bool Matches(const Check& check) const;
+  // Reads and compares one entry's object.
+  bool StillThere(const Entry& entry);
 
   // Reads the object at `address` into an entry. False: it is no code object, or it changed.
   bool Load(uint64_t address);
@@ -89,8 +101,8 @@ class PythonCodeCache {
 
  private:
   void ParseFields(const uint8_t* code, PythonCodeFields* out) const;
-  uint64_t ContentHash(const Entry& entry, const uint8_t* buffer) const;
-  bool ReadCheck(uint64_t address, const Entry* entry, uint8_t* buffer) const;
+  uint64_t ContentHash(const Entry& entry, const Check& check) const;
+  bool ReadCheck(uint64_t address, const Entry* entry, Check* out);
   bool MeasureContent(Entry* entry) const;
   bool ReadText(uint64_t address, TextId* out);
 

@@ -68,38 +68,57 @@ bool PythonFrameWalk::InWindow(uint64_t address) const {
          window_end_ - address >= layout_->frame_bytes;
 }
 
-// The stretch of the chunk around the innermost frame, twice, and which frame is innermost `now`.
-bool PythonFrameWalk::LoadWindow(uint64_t frame_cell, uint64_t chunk, uint64_t innermost,
-                                 uint64_t* now) {
+// The stretch of the chunk around the innermost frame.
+void PythonFrameWalk::PlaceWindow(uint64_t chunk, uint64_t innermost) {
   window_begin_ = window_end_ = 0;
-  if (chunk == 0 || innermost <= chunk || innermost - chunk > kMaxChunkBytes) return false;
+  if (chunk == 0 || innermost <= chunk || innermost - chunk > kMaxChunkBytes) return;
   const uint64_t frame_end = innermost + layout_->frame_bytes;
-  const uint64_t begin = innermost - chunk > kWindowBytes ? innermost - kWindowBytes : chunk;
   // Further only within a page that is there in any case: a thread that goes deeper meanwhile.
   const uint64_t page_end = ((frame_end - 1) | (kPageBytes - 1)) + 1;
-  const uint64_t end = std::min(page_end, frame_end + kWindowPastBytes);
-  const uint64_t inner = std::max(begin, std::min(innermost, end - std::min(end, kInnerBytes)));
-  uint8_t* first = memory_->window[0];
-  uint8_t* second = memory_->window[1];
-  const ProcessMemory::Piece pieces[] = {
-      {frame_cell, now, sizeof(*now)},
-      {begin, first, inner - begin},
-      {inner, first + (inner - begin), end - inner},
-      {inner, second + (inner - begin), end - inner},
-      {begin, second, inner - begin},
-  };
-  if (!process_->ReadPieces(pieces, std::size(pieces))) return false;
-  window_begin_ = begin;
-  window_end_ = end;
-  return true;
+  window_begin_ = innermost - chunk > kWindowBytes ? innermost - kWindowBytes : chunk;
+  window_end_ = std::min(page_end, frame_end + kWindowPastBytes);
 }
 
-bool PythonFrameWalk::ReadFrame(uint64_t address, PythonFrame* out) {
-  for (size_t i = 0; i < hinted_; ++i) {
+// Window and hinted frames, twice, and which frame is innermost.
+bool PythonFrameWalk::ReadPlaces(uint64_t frame_cell, uint64_t* innermost) {
+  ProcessMemory::Piece* pieces = memory_->pieces;
+  size_t count = 0;
+  pieces[count++] = {frame_cell, innermost, sizeof(*innermost)};
+  const auto add_hinted = [&](uint8_t* to) {
+    for (size_t i = 0; i < hinted_; ++i, to += layout_->frame_bytes) {
+      pieces[count++] = {hint_->addresses[i], to, layout_->frame_bytes};
+    }
+  };
+  add_hinted(memory_->images);
+  if (window_end_ != 0) {
+    const uint64_t begin = window_begin_, end = window_end_;
+    const uint64_t inner = end - begin > kInnerBytes ? end - kInnerBytes : begin;
+    uint8_t* first = memory_->window[0];
+    uint8_t* second = memory_->window[1];
+    if (inner != begin) pieces[count++] = {begin, first, inner - begin};
+    pieces[count++] = {inner, first + (inner - begin), end - inner};
+    pieces[count++] = {inner, second + (inner - begin), end - inner};
+    if (inner != begin) pieces[count++] = {begin, second, inner - begin};
+  }
+  add_hinted(memory_->images + hinted_ * layout_->frame_bytes);
+  return process_->ReadPieces(pieces, count);
+}
+
+// Hints are in the order of the last walk: most are met one after the other.
+bool PythonFrameWalk::FromHints(uint64_t address, size_t* next, PythonFrame* first,
+                                PythonFrame* second) const {
+  for (size_t i = *next; i < hinted_; ++i) {
     if (hint_->addresses[i] != address) continue;
-    Parse(address, memory_->images + i * kMaxFrameBytes, out);
+    const uint8_t* image = memory_->images + i * layout_->frame_bytes;
+    Parse(address, image, first);
+    Parse(address, image + hinted_ * layout_->frame_bytes, second);
+    *next = i + 1;
     return true;
   }
+  return false;
+}
+
+bool PythonFrameWalk::ReadOne(uint64_t address, PythonFrame* out) {
   if (address < page_begin_ || address >= page_end_ || page_end_ - address < layout_->frame_bytes) {
     // What lies before it in its page comes along: outer frames of the same chunk.
     const uint64_t end = address + layout_->frame_bytes;
@@ -113,24 +132,26 @@ bool PythonFrameWalk::ReadFrame(uint64_t address, PythonFrame* out) {
   return true;
 }
 
-PythonFrameWalk::Outcome PythonFrameWalk::Follow(uint64_t address, bool* all_in_window) {
+PythonFrameWalk::Outcome PythonFrameWalk::Follow(uint64_t address, bool* all_twice) {
   page_begin_ = page_end_ = 0;
   count_ = first_ = 0;
   cut_ = false;
-  *all_in_window = true;
-  size_t functions = 0;
+  *all_twice = true;
+  size_t functions = 0, next_hint = 0;
   while (address != 0) {
     if (count_ == kMaxFrames || functions == kMaxStackDepth) {
       cut_ = true;
       break;
     }
     PythonFrame& frame = memory_->frames[count_];
-    if (InWindow(address)) {
+    PythonFrame& again = memory_->again[count_];
+    memory_->outside[count_] = !InWindow(address);
+    if (!memory_->outside[count_]) {
       Parse(address, memory_->window[0] + (address - window_begin_), &frame);
-      Parse(address, memory_->window[1] + (address - window_begin_), &memory_->again[count_]);
-    } else {
-      *all_in_window = false;
-      if (address % 8 != 0 || !ReadFrame(address, &frame)) return Outcome::kUnreadable;
+      Parse(address, memory_->window[1] + (address - window_begin_), &again);
+    } else if (!FromHints(address, &next_hint, &frame, &again)) {
+      *all_twice = false;
+      if (address % 8 != 0 || !ReadOne(address, &frame)) return Outcome::kUnreadable;
     }
     if (frame.owner < kFirstEntryFrameOwner) ++functions;
     if (frame.previous == address) return Outcome::kUnreadable;
@@ -151,7 +172,7 @@ PythonFrameWalk::Outcome PythonFrameWalk::ReadAllTwice(uint64_t frame_cell) {
       memory_->pieces[pieces++] = {memory_->frames[i].address, to, bytes};
     }
   }
-  hinted_ = 0;  // their images are gone
+  hinted_ = 0;  // their images are overwritten
   if (!process_->ReadPieces(memory_->pieces, pieces)) return Outcome::kUnreadable;
   const uint8_t* from = memory_->images;
   for (PythonFrame* frames : {memory_->frames, memory_->again}) {
@@ -179,59 +200,44 @@ size_t PythonFrameWalk::Changed() const {
   return changed;
 }
 
-PythonFrameWalk::Outcome PythonFrameWalk::TryWindow(uint64_t thread) {
-  uint64_t cell, chunk = 0, innermost = 0;
-  if (!FrameCell(thread, &cell)) return Outcome::kUnreadable;
-  const ProcessMemory::Piece pieces[] = {
-      {thread + layout_->thread_datastack, &chunk, sizeof(chunk)},
-      {cell, &innermost, sizeof(innermost)},
-  };
-  if (!process_->ReadPieces(pieces, std::size(pieces))) return Outcome::kUnreadable;
-  if (innermost == 0) return Outcome::kNoFrames;
-  uint64_t now = innermost;
-  LoadWindow(cell, chunk, innermost, &now);
-  bool all_in_window;
-  const Outcome outcome = Follow(now, &all_in_window);
-  if (outcome != Outcome::kSteady) return outcome;
-  if (!all_in_window && ReadAllTwice(cell) != Outcome::kSteady) return Outcome::kUnreadable;
-  return Outcome::kSteady;
-}
-
-void PythonFrameWalk::LoadHints(uint64_t thread) {
-  hint_ = &memory_->hints[(thread >> 4) * 0x9E3779B97F4A7C15u >> 59];
-  hinted_ = 0;
-  if (hint_->thread != thread) return;
-  for (size_t i = 0; i < hint_->count; ++i) {
-    memory_->pieces[i] = {hint_->addresses[i], memory_->images + i * kMaxFrameBytes,
-                          layout_->frame_bytes};
-  }
-  if (process_->ReadPieces(memory_->pieces, hint_->count)) hinted_ = hint_->count;
-}
-
 void PythonFrameWalk::KeepHints(uint64_t thread) {
   hint_->thread = thread;
-  hint_->count = static_cast<uint32_t>(std::min(count_, kMaxStackDepth));
-  for (size_t i = 0; i < hint_->count; ++i) hint_->addresses[i] = memory_->frames[i].address;
+  hint_->count = 0;
+  for (size_t i = 0; i < count_; ++i) {
+    if (memory_->outside[i]) hint_->addresses[hint_->count++] = memory_->frames[i].address;
+  }
 }
 
-PythonFrameWalk::Outcome PythonFrameWalk::TryScattered(uint64_t thread) {
-  const uint64_t cell = thread + layout_->thread_frame;
-  uint64_t innermost = 0;
-  if (!process_->ReadValue(cell, &innermost)) return Outcome::kUnreadable;
-  if (innermost == 0) return Outcome::kNoFrames;
-  LoadHints(thread);
-  window_begin_ = window_end_ = 0;
-  bool all_in_window;
-  const Outcome outcome = Follow(innermost, &all_in_window);
-  hinted_ = 0;
+PythonFrameWalk::Outcome PythonFrameWalk::Try(uint64_t thread) {
+  uint64_t cell, chunk = 0, innermost = 0;
+  if (!FrameCell(thread, &cell)) return Outcome::kUnreadable;
+  hint_ = &memory_->hints[(thread >> 4) * 0x9E3779B97F4A7C15u >> 59];
+  hinted_ = hint_->thread == thread ? hint_->count : 0;
+  if (layout_->thread_datastack != kNoOffset) {
+    const ProcessMemory::Piece pieces[] = {
+        {thread + layout_->thread_datastack, &chunk, sizeof(chunk)},
+        {cell, &innermost, sizeof(innermost)},
+    };
+    if (!process_->ReadPieces(pieces, std::size(pieces))) return Outcome::kUnreadable;
+    if (innermost == 0) return Outcome::kNoFrames;
+  }
+  PlaceWindow(chunk, innermost);
+  if (!ReadPlaces(cell, &innermost)) {
+    // Where a frame was last time there may be nothing any more.
+    hinted_ = 0;
+    window_begin_ = window_end_ = 0;
+    if (!ReadPlaces(cell, &innermost)) return Outcome::kUnreadable;
+  }
+  bool all_twice;
+  const Outcome outcome = Follow(innermost, &all_twice);
   if (outcome != Outcome::kSteady) return outcome;
   KeepHints(thread);
-  return ReadAllTwice(cell);
+  return all_twice ? Outcome::kSteady : ReadAllTwice(cell);
 }
 
 PythonFrameWalk::Result PythonFrameWalk::Walk(uint64_t thread) {
   for (int attempt = 1; attempt <= kTries; ++attempt) {
-    const Outcome outcome = layout_->minor >= 11 ? TryWindow(thread) : TryScattered(thread);
+    const Outcome outcome = Try(thread);
     if (outcome == Outcome::kNoFrames) return Result::kNoFrames;
     if (outcome != Outcome::kSteady) continue;
     const size_t changed = Changed();

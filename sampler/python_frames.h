@@ -3,14 +3,17 @@
 //
 // Walks the frames of one Python thread while it runs.
 //
-// What makes a stack true: frames are read from the outermost to the innermost, and then all once
-// more. A frame that stood at the same instruction both times stood there in between (it was in a
-// call), so what was read in between as its callee was its callee at that moment. The innermost
-// frame need not be the same both times; it has to be the same function, so that it was no frame in
-// the making. A thread that calls and returns all the time changes its inner frames between the two
-// readings (they are a fraction of a microsecond apart where frames lie side by side, as from 3.11
-// on): the walk is tried again, and if it never holds still, the frames outside the change are what
-// is told.
+// What makes a stack true: all frames are read, and then all once more. One that stood at the same
+// instruction both times stood there in between (it was in a call), so at the moment between the
+// two readings the stack was as told. The innermost frame need not be at the same instruction both
+// times; it has to be the same function, so that it was no frame in the making. A thread that calls
+// and returns all the time changes its inner frames between the two readings (they are a fraction
+// of a microsecond apart where frames lie side by side, as from 3.11 on): the walk is tried again,
+// and if it never holds still, the frames outside the change are what is told.
+//
+// All that is read twice is read in one system call. That takes knowing where: from 3.11 on most
+// frames lie in a row below the innermost one; for those that do not, and for all of them before,
+// the addresses of the last look at the thread are tried.
 #ifndef GPUPROBE_SAMPLER_PYTHON_FRAMES_H_
 #define GPUPROBE_SAMPLER_PYTHON_FRAMES_H_
 
@@ -46,11 +49,11 @@ class PythonFrameWalk {
   static constexpr size_t kHintedThreads = 32;
   static constexpr size_t kWindowPastBytes = 512;
 
-  // Where a thread's frames were last time (up to 3.10, where they are scattered).
+  // Where a thread's frames outside the window were last time.
   struct Hint {
     uint64_t thread;
     uint32_t count;
-    uint64_t addresses[kMaxStackDepth];
+    uint64_t addresses[kMaxFrames];
   };
   struct Memory {
     PythonFrame frames[kMaxFrames];  // innermost first
@@ -59,6 +62,7 @@ class PythonFrameWalk {
     uint8_t page[kPageBytes + kMaxFrameBytes];
     uint8_t images[2 * kMaxFrames * kMaxFrameBytes];
     ProcessMemory::Piece pieces[2 * kMaxFrames + 8];
+    bool outside[kMaxFrames];  // of the window
     Hint hints[kHintedThreads];
   };
 
@@ -78,18 +82,18 @@ class PythonFrameWalk {
  private:
   enum class Outcome : uint8_t { kSteady, kMoving, kNoFrames, kUnreadable };
 
-  Outcome TryWindow(uint64_t thread);
-  Outcome TryScattered(uint64_t thread);
-  Outcome Follow(uint64_t address, bool* all_in_window);
+  Outcome Try(uint64_t thread);
+  Outcome Follow(uint64_t address, bool* all_twice);
   Outcome ReadAllTwice(uint64_t frame_cell);
-  bool LoadWindow(uint64_t frame_cell, uint64_t chunk, uint64_t innermost, uint64_t* now);
-  bool ReadFrame(uint64_t address, PythonFrame* out);
+  void PlaceWindow(uint64_t chunk, uint64_t innermost);
+  bool ReadPlaces(uint64_t frame_cell, uint64_t* innermost);
+  bool ReadOne(uint64_t address, PythonFrame* out);
+  bool FromHints(uint64_t address, size_t* next, PythonFrame* first, PythonFrame* second) const;
   bool InWindow(uint64_t address) const;
   bool FrameCell(uint64_t thread, uint64_t* cell) const;
   void Parse(uint64_t address, const uint8_t* image, PythonFrame* out) const;
   // The number of inner frames that changed between the two readings.
   size_t Changed() const;
-  void LoadHints(uint64_t thread);
   void KeepHints(uint64_t thread);
 
   Memory* memory_ = nullptr;
@@ -100,7 +104,7 @@ class PythonFrameWalk {
   uint64_t window_begin_ = 0, window_end_ = 0;
   uint64_t page_begin_ = 0, page_end_ = 0;
   Hint* hint_ = nullptr;
-  size_t hinted_ = 0;  // how many of its frames are in memory_->images
+  size_t hinted_ = 0;  // how many of its frames are in memory_->images, twice
 };
 
 }  // namespace gpuprobe::sampler

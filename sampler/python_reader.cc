@@ -66,16 +66,15 @@ struct PythonReader::State {
   ProcessMemory::Piece pieces[kMaxThreads + 2 * kMaxInterpreters + 8];
   uint64_t interpreter_links[kMaxInterpreters][2];  // next, first thread
   uint32_t tids[kMaxThreads];
-  uint8_t checks[kMaxStackDepth * PythonCodeCache::kMaxCheckBytes];
+  uint8_t check_images[kMaxStackDepth * PythonCodeCache::kMaxCheckBytes];
   const PythonCodeCache::Entry* checked[PythonFrameWalk::kMaxFrames];
-  uint64_t unique_codes[kMaxStackDepth];
-  const uint8_t* unique_checks[kMaxStackDepth];
-  const PythonCodeCache::Entry* unique_entries[kMaxStackDepth];
+  PythonCodeCache::Check unique[kMaxStackDepth];
   ProcessMemory::Piece check_pieces[kMaxStackDepth * PythonCodeCache::kMaxCheckPieces + 1];
   PythonFrameWalk::Memory walk_memory;
   PythonCodeCache::Memory cache_memory;
   PythonRuntimeFinder::Scratch finder;
 
+  void Begin();
   bool Runtime(uint64_t* head, bool* finalizing);
   bool ListAsBefore(uint64_t head);
   void ListAnew(uint64_t head);
@@ -85,7 +84,7 @@ struct PythonReader::State {
   void SetVersion();
   Read ReadThread(uint64_t thread, LocationTable* table, PythonStack* out);
   Read Describe(PythonStack* out);
-  bool CheckCodes(uint8_t* opcode, bool* learned);
+  bool CheckCodes(uint8_t* opcode);
   bool InCFunction(const PythonFrame& frame, int64_t offset, uint8_t opcode);
 };
 
@@ -144,20 +143,37 @@ PythonStatus PythonReader::Attach(const ProcessMemory* memory) {
   }
   s.status = PythonRuntimeFinder::Find(*memory, &s.finder, &s.runtime, &s.reason);
   if (s.status == PythonStatus::kReady || s.status == PythonStatus::kUnsupported) s.SetVersion();
-  if (s.status != PythonStatus::kReady) return s.status;
-  const PythonLayout& layout = s.runtime.layout;
-  const uint32_t id =
-      layout.thread_native_id != kNoOffset ? layout.thread_native_id : layout.thread_pthread;
-  s.listed_bytes =
-      std::max({layout.thread_next, layout.thread_interpreter, layout.thread_pthread, id}) + 8;
-  if (s.listed_bytes > kListedThreadBytes) {
-    s.status = PythonStatus::kUnsupported;
-    s.reason = "the offsets that this Python publishes cannot be";
-    return s.status;
-  }
-  s.walk.Reset(memory, &s.runtime.layout);
-  s.cache.Reset(memory, &s.runtime, nullptr);
+  if (s.status == PythonStatus::kReady) s.Begin();
   return s.status;
+}
+
+PythonStatus PythonReader::AttachRuntime(const ProcessMemory* memory,
+                                         const PythonRuntime& runtime) {
+  State& s = *state_;
+  s.memory = memory;
+  s.reason = "";
+  s.runtime = runtime;
+  s.status = PythonStatus::kReady;
+  s.SetVersion();
+  s.Begin();
+  return s.status;
+}
+
+void PythonReader::State::Begin() {
+  thread_count = interpreter_count = 0;
+  gil = {};
+  const PythonLayout& layout = runtime.layout;
+  uint32_t last = std::max(
+      {layout.thread_next, layout.thread_prev, layout.thread_interpreter, layout.thread_pthread});
+  if (layout.thread_native_id != kNoOffset) last = std::max(last, layout.thread_native_id);
+  listed_bytes = last + 8;
+  if (listed_bytes > kListedThreadBytes) {
+    status = PythonStatus::kUnsupported;
+    reason = "the offsets that this Python publishes cannot be";
+    return;
+  }
+  walk.Reset(memory, &runtime.layout);
+  cache.Reset(memory, &runtime, nullptr);
 }
 
 PythonStatus PythonReader::status() const { return state_->status; }
@@ -331,27 +347,23 @@ bool PythonReader::BeginLook() {
 // --- Stacks -----------------------------------------------------------------------------------
 
 // Looks whether the code objects of the walked frames are still those of the cache, and takes new
-// ones in. True if all were there before the walk; `learned`: some were not, but are now.
-bool PythonReader::State::CheckCodes(uint8_t* opcode, bool* learned) {
+// ones in. True if all were there before the walk; if not, another walk may find them so.
+bool PythonReader::State::CheckCodes(uint8_t* opcode) {
   const PythonLayout& layout = runtime.layout;
-  size_t unique = 0, count = 0;
-  uint8_t* to = checks;
+  size_t unique_count = 0, count = 0;
+  uint8_t* to = check_images;
   size_t of_frame[PythonFrameWalk::kMaxFrames];
+  bool known[kMaxStackDepth];
   for (size_t i = 0; i < walk.count(); ++i) {
     const PythonFrame& frame = walk.frame(i);
     if (IsEntryFrame(frame)) continue;
     size_t at = 0;
-    while (at < unique && unique_codes[at] != frame.code) ++at;
+    while (at < unique_count && unique[at].address != frame.code) ++at;
     of_frame[i] = at;
-    if (at < unique) continue;
-    unique_codes[unique] = frame.code;
-    unique_entries[unique] = cache.Find(frame.code);
-    unique_checks[unique] = to;
-    const size_t added =
-        cache.CheckPieces(frame.code, unique_entries[unique], to, check_pieces + count);
-    for (size_t p = 0; p < added; ++p) to += check_pieces[count + p].size;
-    count += added;
-    ++unique;
+    if (at < unique_count) continue;
+    PythonCodeCache::Check& check = unique[unique_count++];
+    check = {.address = frame.code, .entry = cache.Find(frame.code)};
+    cache.AddPieces(&check, unique, unique_count - 1, &to, check_pieces, &count);
   }
   // What the innermost frame executes.
   *opcode = 0;
@@ -364,18 +376,22 @@ bool PythonReader::State::CheckCodes(uint8_t* opcode, bool* learned) {
     }
     if (address != 0) check_pieces[count++] = {address, opcode, 1};
   }
-  if (!memory->ReadPieces(check_pieces, count)) return false;
+  const bool readable = memory->ReadPieces(check_pieces, count);
   bool all = true;
-  for (size_t i = 0; i < unique; ++i) {
-    if (unique_entries[i] != nullptr && cache.Matches(*unique_entries[i], unique_checks[i])) {
-      continue;
-    }
-    all = false;
-    if (cache.Load(unique_codes[i])) *learned = true;
+  for (size_t i = 0; i < unique_count; ++i) {
+    // Where the texts of an object that has gone were, there may be nothing any more.
+    known[i] = unique[i].entry != nullptr &&
+               (readable ? cache.Matches(unique[i]) : cache.StillThere(*unique[i].entry));
+    all = all && known[i];
   }
+  // Only now: taking one in may throw out an entry of this very stack.
+  for (size_t i = 0; i < unique_count; ++i) {
+    if (!known[i]) cache.Load(unique[i].address);
+  }
+  all = all && readable;
   if (!all) return false;
   for (size_t i = 0; i < walk.count(); ++i) {
-    checked[i] = IsEntryFrame(walk.frame(i)) ? nullptr : unique_entries[of_frame[i]];
+    checked[i] = IsEntryFrame(walk.frame(i)) ? nullptr : unique[of_frame[i]].entry;
   }
   return true;
 }
@@ -397,8 +413,7 @@ bool PythonReader::State::InCFunction(const PythonFrame& frame, int64_t offset, 
 
 PythonReader::Read PythonReader::State::Describe(PythonStack* out) {
   uint8_t opcode = 0;
-  bool learned = false;
-  if (!CheckCodes(&opcode, &learned)) return Read::kTorn;
+  if (!CheckCodes(&opcode)) return Read::kTorn;
   const PythonLayout& layout = runtime.layout;
   out->depth = 0;
   out->cut = walk.cut();
