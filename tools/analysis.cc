@@ -119,9 +119,8 @@ Analysis AnalyseWindow(const Timeline& timeline, const Options& options, const V
     DeviceReport& report =
         analysis.devices.emplace_back(MeasureDevice(timeline, options, scope, activity));
     const Lane unseen = UnseenTimes(timeline, scope, activity, views.order, places);
-    AttributeGaps(
-        {timeline, views.host, views.evidence, views.stream_waits, activity, unseen}, places,
-        &report);
+    AttributeGaps({timeline, views.host, views.evidence, views.stream_waits, activity, unseen},
+                  places, &report);
     if (analysis.internal_error.empty()) analysis.internal_error = CheckSums(report);
   }
   analysis.waits =

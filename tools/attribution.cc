@@ -408,8 +408,7 @@ class Attributor {
     host_parts_.clear();
     evidence_.split.Split(StretchOf(view), begin, end, &host_parts_);
     for (const HostPart& part : host_parts_) {
-      const int32_t thread =
-          part.sample < 0 ? view.thread : timeline_.samples[part.sample].thread;
+      const int32_t thread = part.sample < 0 ? view.thread : timeline_.samples[part.sample].thread;
       Emit(part.begin_ns, part.end_ns, part.cause, shown_.OfHost(part, thread), view.submission, -1,
            thread);
     }

@@ -17,7 +17,8 @@ namespace gpuprobe::tools {
 // Sums gap parts by cause and by place as they come, without keeping them.
 class CauseTotals {
  public:
-  // Gaps in ascending order; a part may come in pieces. `detail`: what Take() calls it, -1: nothing.
+  // Gaps in ascending order; a part may come in pieces. `detail`: what Take() calls it, -1:
+  // nothing.
   void Add(uint32_t gap, const GapPart& part, int32_t detail);
   // By total, descending; causes without time are left out. Of the details of a site, the one that
   // took the most time is shown.

@@ -36,8 +36,8 @@ int32_t HostSplit::FeederOf(int32_t thread, int64_t ns) const {
   const int32_t process = timeline_.threads[thread].process;
   if (process < 0) return -1;
   const std::vector<Run>& runs = runs_[process];
-  auto run = std::partition_point(runs.begin(), runs.end(),
-                                  [&](const Run& r) { return r.begin_ns < ns; });
+  auto run =
+      std::partition_point(runs.begin(), runs.end(), [&](const Run& r) { return r.begin_ns < ns; });
   while (run != runs.begin()) {  // at most two steps: neighbours are of different threads
     --run;
     if (run->thread != thread) return run->thread;

@@ -40,7 +40,8 @@ class HostSplit {
 
   // Cuts [begin, end), in which the thread of `stretch` was outside CUDA; the parts come in order
   // of time, without hole or overlap, and none is empty.
-  void Split(const Stretch& stretch, int64_t begin, int64_t end, std::vector<HostPart>* parts) const;
+  void Split(const Stretch& stretch, int64_t begin, int64_t end,
+             std::vector<HostPart>* parts) const;
 
   // The thread that fed `thread` of the same process at `ns`: the last other one to submit before,
   // else the main thread; -1: none.

@@ -48,9 +48,9 @@ std::string PartPlaces::ApiText(int32_t call, bool blocked) const {
 
 Shown PartPlaces::OfCall(int32_t call, bool blocked) {
   const HostCall& c = timeline_.calls[call];
-  const int32_t api = blocked ? places_.Id(PlaceKind::kBlockedCall, c.symbol, c.thread)
-                              : places_.Id(PlaceKind::kCall, c.symbol, c.thread,
-                                           places_.CopyHow(host_.OpOf(call)));
+  const int32_t api =
+      blocked ? places_.Id(PlaceKind::kBlockedCall, c.symbol, c.thread)
+              : places_.Id(PlaceKind::kCall, c.symbol, c.thread, places_.CopyHow(host_.OpOf(call)));
   const HostEvidence::Made made = evidence_.SiteOfCall(call);
   if (made.stack < 0) return api;
   return AtLine(api, made.stack, made.sample, [&] { return ApiText(call, blocked); });
@@ -59,8 +59,7 @@ Shown PartPlaces::OfCall(int32_t call, bool blocked) {
 Shown PartPlaces::OfLoading(int32_t kind, int32_t call, int32_t thread) {
   const int32_t symbol = call < 0 ? -1 : timeline_.calls[call].symbol;
   const int32_t loading = places_.Id(PlaceKind::kLoadingInCall, kind, symbol, thread);
-  const HostEvidence::Made made =
-      call < 0 ? HostEvidence::Made{} : evidence_.SiteOfCall(call);
+  const HostEvidence::Made made = call < 0 ? HostEvidence::Made{} : evidence_.SiteOfCall(call);
   if (made.stack < 0) return loading;
   return AtLine(loading, made.stack, made.sample, [&] {
     return OverheadText(static_cast<uint32_t>(kind)) + " in " + ApiText(call, false);
@@ -93,8 +92,8 @@ Shown PartPlaces::OfHost(const HostPart& part, int32_t thread) {
     } else {
       const std::string other = "for " + places_.ThreadText(thread);
       const std::string own = evidence_.sites.Below(line_stack);
-      entry->second = DetailId((own.empty() ? "" : own + ", ") + other +
-                               (detail.empty() ? "" : ": " + detail));
+      entry->second =
+          DetailId((own.empty() ? "" : own + ", ") + other + (detail.empty() ? "" : ": " + detail));
     }
   }
   return {place, entry->second, part.sample};

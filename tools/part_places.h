@@ -54,8 +54,8 @@ class PartPlaces {
   Places& places_;
   std::vector<std::string> details_;
   std::unordered_map<std::string, int32_t> detail_ids_;
-  std::unordered_map<int32_t, int32_t> line_places_;     // by stack node
-  std::unordered_map<uint64_t, int32_t> line_details_;   // by key and stack
+  std::unordered_map<int32_t, int32_t> line_places_;      // by stack node
+  std::unordered_map<uint64_t, int32_t> line_details_;    // by key and stack
   std::unordered_map<uint64_t, int32_t> sample_details_;  // by sample and line
 };
 

@@ -10,14 +10,22 @@ namespace {
 
 // Packages whose frames are on the stack only while the next batch is being fetched.
 constexpr std::string_view kLoaderPaths[] = {
-    "torch/utils/data/",      "torchdata/",
-    "nvidia/dali/",           "webdataset/",
-    "tensorflow/python/data/", "tensorflow_datasets/",
-    "datasets/",              "streaming/",
-    "ffcv/",                  "petastorm/",
-    "ray/data/",              "grain/",
-    "litdata/",               "torch_geometric/loader/",
-    "dgl/dataloading/",       "accelerate/data_loader.py",
+    "torch/utils/data/",
+    "torchdata/",
+    "nvidia/dali/",
+    "webdataset/",
+    "tensorflow/python/data/",
+    "tensorflow_datasets/",
+    "datasets/",
+    "streaming/",
+    "ffcv/",
+    "petastorm/",
+    "ray/data/",
+    "grain/",
+    "litdata/",
+    "torch_geometric/loader/",
+    "dgl/dataloading/",
+    "accelerate/data_loader.py",
 };
 
 // Of the standard library: where a thread waits for what another thread or process puts in.
@@ -45,50 +53,39 @@ constexpr int64_t kMostBusyWindowNs = 1'000'000'000;
 struct Syscall {
   int32_t number;
   const char* name;
-  enum class Does : uint8_t { kRead, kWrite, kPoll, kSocket, kStorage, kFutex, kSleep, kChild } does;
+  enum class Does : uint8_t {
+    kRead,
+    kWrite,
+    kPoll,
+    kSocket,
+    kStorage,
+    kFutex,
+    kSleep,
+    kChild
+  } does;
 };
 using Does = Syscall::Does;
 constexpr Syscall kSyscalls[] = {
-    {0, "read", Does::kRead},
-    {1, "write", Does::kWrite},
-    {7, "poll", Does::kPoll},
-    {17, "pread64", Does::kRead},
-    {18, "pwrite64", Does::kWrite},
-    {19, "readv", Does::kRead},
-    {20, "writev", Does::kWrite},
-    {23, "select", Does::kPoll},
-    {26, "msync", Does::kStorage},
-    {35, "nanosleep", Does::kSleep},
-    {40, "sendfile", Does::kWrite},
-    {42, "connect", Does::kSocket},
-    {43, "accept", Does::kSocket},
-    {44, "sendto", Does::kWrite},
-    {45, "recvfrom", Does::kSocket},
-    {46, "sendmsg", Does::kWrite},
-    {47, "recvmsg", Does::kSocket},
-    {61, "wait4", Does::kChild},
-    {74, "fsync", Does::kStorage},
-    {75, "fdatasync", Does::kStorage},
-    {82, "rename", Does::kStorage},
-    {162, "sync", Does::kStorage},
-    {202, "futex", Does::kFutex},
-    {230, "clock_nanosleep", Does::kSleep},
-    {232, "epoll_wait", Does::kPoll},
-    {247, "waitid", Does::kChild},
-    {257, "openat", Does::kStorage},
-    {270, "pselect6", Does::kPoll},
-    {271, "ppoll", Does::kPoll},
-    {277, "sync_file_range", Does::kStorage},
-    {281, "epoll_pwait", Does::kPoll},
-    {285, "fallocate", Does::kStorage},
-    {288, "accept4", Does::kSocket},
-    {295, "preadv", Does::kRead},
-    {296, "pwritev", Does::kWrite},
-    {299, "recvmmsg", Does::kSocket},
-    {306, "syncfs", Does::kStorage},
-    {327, "preadv2", Does::kRead},
-    {328, "pwritev2", Does::kWrite},
-    {441, "epoll_pwait2", Does::kPoll},
+    {0, "read", Does::kRead},           {1, "write", Does::kWrite},
+    {7, "poll", Does::kPoll},           {17, "pread64", Does::kRead},
+    {18, "pwrite64", Does::kWrite},     {19, "readv", Does::kRead},
+    {20, "writev", Does::kWrite},       {23, "select", Does::kPoll},
+    {26, "msync", Does::kStorage},      {35, "nanosleep", Does::kSleep},
+    {40, "sendfile", Does::kWrite},     {42, "connect", Does::kSocket},
+    {43, "accept", Does::kSocket},      {44, "sendto", Does::kWrite},
+    {45, "recvfrom", Does::kSocket},    {46, "sendmsg", Does::kWrite},
+    {47, "recvmsg", Does::kSocket},     {61, "wait4", Does::kChild},
+    {74, "fsync", Does::kStorage},      {75, "fdatasync", Does::kStorage},
+    {82, "rename", Does::kStorage},     {162, "sync", Does::kStorage},
+    {202, "futex", Does::kFutex},       {230, "clock_nanosleep", Does::kSleep},
+    {232, "epoll_wait", Does::kPoll},   {247, "waitid", Does::kChild},
+    {257, "openat", Does::kStorage},    {270, "pselect6", Does::kPoll},
+    {271, "ppoll", Does::kPoll},        {277, "sync_file_range", Does::kStorage},
+    {281, "epoll_pwait", Does::kPoll},  {285, "fallocate", Does::kStorage},
+    {288, "accept4", Does::kSocket},    {295, "preadv", Does::kRead},
+    {296, "pwritev", Does::kWrite},     {299, "recvmmsg", Does::kSocket},
+    {306, "syncfs", Does::kStorage},    {327, "preadv2", Does::kRead},
+    {328, "pwritev2", Does::kWrite},    {441, "epoll_pwait2", Does::kPoll},
     {449, "futex_waitv", Does::kFutex},
 };
 constexpr int32_t kSelect = 23;
@@ -159,8 +156,7 @@ SampleJudge::SampleJudge(const Timeline& timeline, const CallSites& sites,
     if (fact.loader) in_loader_[n] = true;
     const bool goes_on = location.native || fact.standard;  // of the run of frames further out
     in_queue_[n] = fact.queue || (goes_on && has_parent && in_queue_[node.parent]);
-    in_backward_[n] =
-        fact.backward || (location.native && has_parent && in_backward_[node.parent]);
+    in_backward_[n] = fact.backward || (location.native && has_parent && in_backward_[node.parent]);
   }
   causes_.reserve(timeline.samples.size());
   for (size_t s = 0; s < timeline.samples.size(); ++s) {
@@ -195,7 +191,8 @@ WaitKind SampleJudge::WaitOf(int32_t index) const {
       return WaitKind::kWriting;
     case Does::kPoll:
       // Python before 3.11 sleeps in a select() of nothing.
-      if (syscall->number == kSelect && target.empty() && HasPython(sample)) return WaitKind::kSleep;
+      if (syscall->number == kSelect && target.empty() && HasPython(sample))
+        return WaitKind::kSleep;
       return target == "pipe" ? WaitKind::kPipe : WaitKind::kSocket;
     case Does::kSocket:
       return WaitKind::kSocket;
@@ -271,7 +268,8 @@ std::string SampleJudge::StateText(int32_t index) const {
   if ((sample.flags & kSampleWaitsForGil) != 0) return "waiting for the GIL";
   const Syscall* syscall = FindSyscall(sample.syscall);
   const std::string target(TargetOf(sample));
-  const std::string in = syscall == nullptr ? "blocked" : std::string("blocked in ") + syscall->name;
+  const std::string in =
+      syscall == nullptr ? "blocked" : std::string("blocked in ") + syscall->name;
   switch (WaitOf(index)) {
     case WaitKind::kNone:
       return (sample.flags & kSampleInCFunction) != 0 ? "in a C function" : "";

@@ -27,7 +27,7 @@ enum class WaitKind : uint8_t {
   kStorage,  // files
   kSocket,   // sockets, and sets of descriptors that are not known to be pipes
   kPipe,
-  kFutex,  // locks, conditions, queues within a process
+  kFutex,    // locks, conditions, queues within a process
   kWriting,  // to a pipe or a socket that takes no more
   kChild,    // for the end of a process
   kStopped,  // by a signal or a debugger
@@ -41,7 +41,8 @@ class SampleJudge {
   // One of kInputWait, kRequestWait, kHostPython, kHostNative, kGilWait; kHost: it says nothing.
   Cause CauseOf(int32_t sample) const { return causes_[sample]; }
   WaitKind WaitOf(int32_t sample) const;
-  // "queue.get, blocked in poll on a pipe", "asleep in time.sleep", "in a C function"; may be empty.
+  // "queue.get, blocked in poll on a pipe", "asleep in time.sleep", "in a C function"; may be
+  // empty.
   std::string DetailOf(int32_t sample) const;
   // Waits without knowing for what: for another thread of its process to hand it work, or to be
   // done with the work that it was handed (autograd's ready queue, and backward() in front of it).
@@ -58,8 +59,8 @@ class SampleJudge {
   const Timeline& timeline_;
   const CallSites& sites_;
   const JobActivity& activity_;
-  // By stack node: a data loader's frame is on the stack; the innermost frames are those of a queue;
-  // the innermost Python frame hands over to autograd's threads.
+  // By stack node: a data loader's frame is on the stack; the innermost frames are those of a
+  // queue; the innermost Python frame hands over to autograd's threads.
   std::vector<bool> in_loader_, in_queue_, in_backward_;
   std::vector<Cause> causes_;  // by sample
 };

@@ -28,9 +28,9 @@ inline constexpr int64_t kSampleReachNs = 1'000'000'000;
 // The time of a thread between two of its calls that matter, or before the first, after the last.
 struct Stretch {
   int32_t thread;
-  int32_t before, after;        // calls; -1: none
-  int64_t since_ns, until_ns;   // end of `before`, start of `after`; the extremes of int64
-  bool back_to_back;            // a short way from one submission to the next
+  int32_t before, after;       // calls; -1: none
+  int64_t since_ns, until_ns;  // end of `before`, start of `after`; the extremes of int64
+  bool back_to_back;           // a short way from one submission to the next
 };
 
 class SampleView {
