@@ -123,8 +123,8 @@ Analysis AnalyseWindow(const Timeline& timeline, const Options& options, const V
                   places, &report);
     if (analysis.internal_error.empty()) analysis.internal_error = CheckSums(report);
   }
-  analysis.waits =
-      MeasureWaits(timeline, options, scope, views.host, activities, analysis.devices, places);
+  analysis.waits = MeasureWaits(timeline, options, scope, views.host, views.evidence, activities,
+                                analysis.devices, places);
   analysis.blind_ns = BlindNs(timeline, activities, analysis.devices);
   analysis.places = places.TakeTexts();
   return analysis;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tools/cause_totals.h"
+#include "tools/meanwhile.h"
 #include "tools/part_places.h"
 
 namespace gpuprobe::tools {
@@ -87,6 +88,7 @@ class Attributor {
       gap.part_count = static_cast<uint32_t>(report_.parts.size() - first_part_);
     }
     report_.causes = totals_.Take(places_.texts(), shown_.details());
+    AddMeanwhile(timeline_, evidence_, places_, gil_waits_, &report_);
   }
 
  private:
@@ -411,6 +413,8 @@ class Attributor {
       const int32_t thread = part.sample < 0 ? view.thread : timeline_.samples[part.sample].thread;
       Emit(part.begin_ns, part.end_ns, part.cause, shown_.OfHost(part, thread), view.submission, -1,
            thread);
+      if (part.cause == Cause::kGilWait)
+        gil_waits_.push_back({part.sample, part.end_ns - part.begin_ns});
     }
   }
 
@@ -470,6 +474,7 @@ class Attributor {
   size_t first_part_ = 0;  // of this gap
   CauseTotals totals_;
   std::vector<HostPart> host_parts_;  // scratch
+  std::vector<GilWait> gil_waits_;
 };
 
 }  // namespace
