@@ -16,8 +16,10 @@ namespace {
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 struct Wait {
-  int32_t call, device;
-};  // device: index in Timeline::devices, -1: the process has none
+  int32_t call;
+  int32_t device;  // index in Timeline::devices, -1: the process has none
+  int32_t line;    // index in WaitMeter::lines_; -1: not known
+};
 
 class WaitMeter {
  public:
@@ -87,7 +89,7 @@ class WaitMeter {
       if (MayWait(call)) {
         const int32_t device = DeviceOf(call, last_device[c.thread]);
         if ((!options_.device || *options_.device == device) && IsWait(call, device)) {
-          waits_.push_back({call, device});
+          waits_.push_back({call, device, LineOf(evidence_.SiteOfCall(call).stack)});
         }
       }
       if (const int32_t op = host_.OpOf(call); op >= 0)
@@ -159,7 +161,7 @@ class WaitMeter {
 
   void Measure(const Wait& wait, int64_t next_start_ns) {
     const Window window = Clip(wait.call);
-    WaitRow& row = RowOf(wait.call);
+    WaitRow& row = RowOf(wait);
     ++row.count;
     row.total_ns += window.span();
     row.longest_ns = std::max(row.longest_ns, window.span());
@@ -174,11 +176,11 @@ class WaitMeter {
   }
 
   // A place is a line of code, whoever runs it; where none is known, a thread.
-  WaitRow& RowOf(int32_t call) {
-    const HostCall& c = timeline_.calls[call];
-    const bool queue_full = host_.RoleOf(call) == Role::kSubmit;
-    const int32_t how = places_.CopyHow(host_.OpOf(call));
-    const int32_t line = LineOf(evidence_.SiteOfCall(call).stack);
+  WaitRow& RowOf(const Wait& wait) {
+    const HostCall& c = timeline_.calls[wait.call];
+    const bool queue_full = host_.RoleOf(wait.call) == Role::kSubmit;
+    const int32_t how = places_.CopyHow(host_.OpOf(wait.call));
+    const int32_t line = wait.line;
     const auto [entry, is_new] = rows_.try_emplace(
         std::make_tuple(c.symbol, line < 0 ? c.thread : -1, how, queue_full, line));
     WaitRow& row = entry->second;
@@ -222,7 +224,7 @@ class WaitMeter {
   std::vector<int32_t> first_device_;                      // by process
   std::vector<Wait> waits_;                                // in order of start
   std::map<std::tuple<int32_t, int32_t, int32_t, bool, int32_t>, WaitRow> rows_;
-  std::vector<std::string> lines_;
+  std::vector<std::string> lines_;                         // in order of first use
   std::unordered_map<int32_t, int32_t> line_of_node_;  // index in lines_, by stack node
 };
 
