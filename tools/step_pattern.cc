@@ -28,7 +28,10 @@ constexpr double kFirstUntil = 0.4, kLastFrom = 0.6;
 constexpr double kRegularShare = 0.5, kNearMedian = 0.25;
 constexpr double kLeastVote = 0.6;
 // What comes every few iterations (a printed loss, a checkpoint) costs a finer level this much.
-constexpr double kFinerMayLack = 0.22;
+constexpr double kFinerMayLack = 0.25;
+// Many times as many segments in which the host rarely takes part, where it does in the coarser
+// ones: layers, not steps. Only what comes very rarely is forgiven them.
+constexpr double kInnerRatio = 8, kInnerHost = 0.5, kInnerMayLack = 0.05;
 // Levels of nearly the same count are one level, seen by several anchors.
 constexpr double kSameLevel = 1.5;
 
@@ -36,6 +39,7 @@ struct Anchor {
   uint64_t key;  // token id, or pair: (previous + 1) << 32 | id
   std::vector<size_t> at;
   double regular = 0, vote = 0;
+  double host = 0;  // share of segments in which the host takes part
   size_t median_distance = 0;
 };
 
@@ -55,7 +59,7 @@ class PatternFinder {
     FindVoters();
     FindAnchors();
     std::vector<Anchor*> tried = PickAnchors();
-    for (Anchor* anchor : tried) anchor->vote = Vote(*anchor);
+    for (Anchor* anchor : tried) Vote(anchor);
     const Anchor* best = Best(tried);
     if (best == nullptr) return {};
     const Anchor& first = FirstOfCycle(*best);
@@ -189,17 +193,23 @@ class PatternFinder {
 
   // Weighted share of the voters that occur in each segment equally often; a voter that most
   // segments are without does not.
-  double Vote(const Anchor& anchor) const {
+  void Vote(Anchor* anchor) const {
+    const auto sample = Sample();
     const size_t voters = weight_.size();
-    const size_t segments = anchor.at.size() - 1;
+    const size_t segments = anchor->at.size() - 1;
     const size_t stride = (segments + kSampledSegments - 1) / kSampledSegments;
     std::vector<std::vector<uint32_t>> counts(voters);
     std::vector<uint32_t> in_segment(voters);
+    size_t looked_at = 0, with_host = 0;
     for (size_t s = 0; s < segments; s += stride) {
       std::fill(in_segment.begin(), in_segment.end(), 0);
-      for (size_t i = anchor.at[s]; i < anchor.at[s + 1]; ++i) {
+      bool host = false;
+      for (size_t i = anchor->at[s]; i < anchor->at[s + 1]; ++i) {
         if (voters_[i] >= 0) ++in_segment[static_cast<size_t>(voters_[i])];
+        host |= sample[i].host;
       }
+      ++looked_at;
+      with_host += host;
       for (size_t v = 0; v < voters; ++v) counts[v].push_back(in_segment[v]);
     }
     double agreed = 0, all = 0;
@@ -207,7 +217,8 @@ class PatternFinder {
       all += weight_[v];
       agreed += weight_[v] * ShareOfMode(&counts[v]);
     }
-    return all > 0 ? agreed / all : 0;
+    anchor->vote = all > 0 ? agreed / all : 0;
+    anchor->host = static_cast<double>(with_host) / static_cast<double>(looked_at);
   }
 
   // 0 where the most frequent count is none.
@@ -227,17 +238,25 @@ class PatternFinder {
     return mode == 0 ? 0 : static_cast<double>(best) / static_cast<double>(counts->size());
   }
 
+  static bool IsInside(const Anchor& finer, const Anchor& coarser) {
+    return static_cast<double>(finer.at.size()) >=
+               kInnerRatio * static_cast<double>(coarser.at.size()) &&
+           finer.host < kInnerHost * coarser.host;
+  }
+
   static const Anchor* Best(const std::vector<Anchor*>& tried) {
-    double highest = 0;
-    for (const Anchor* anchor : tried) highest = std::max(highest, anchor->vote);
-    if (highest < kLeastVote) return nullptr;
-    const double enough = std::max(kLeastVote, highest - kFinerMayLack);
+    const Anchor* highest = nullptr;
+    for (const Anchor* anchor : tried) {
+      if (highest == nullptr || anchor->vote > highest->vote) highest = anchor;
+    }
+    if (highest == nullptr || highest->vote < kLeastVote) return nullptr;
     // The finest level, and in it the anchor that most agree with: one that evaluation has, too,
     // is of the same level but worse.
     const Anchor* best = nullptr;
     size_t finest = 0;
     for (const Anchor* anchor : tried) {  // by count, descending
-      if (anchor->vote < enough) continue;
+      const double may_lack = IsInside(*anchor, *highest) ? kInnerMayLack : kFinerMayLack;
+      if (anchor->vote < std::max(kLeastVote, highest->vote - may_lack)) continue;
       if (best == nullptr) finest = anchor->at.size();
       if (static_cast<double>(anchor->at.size()) * kSameLevel < static_cast<double>(finest)) break;
       if (best == nullptr || anchor->vote > best->vote) best = anchor;

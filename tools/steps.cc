@@ -21,6 +21,8 @@ constexpr double kLeadShare = 0.5;
 // Launch shapes and sizes are left out of the comparison (sequences of varying length have many)
 // where that makes the pattern this much clearer.
 constexpr double kClearerWithoutShapes = 0.1;
+// A pattern that less agrees with yields to the plain rule for graphs.
+constexpr double kClearPattern = 0.8;
 // A growth below this share of what slow steps took longer explains nothing.
 constexpr double kWorthTelling = 0.05;
 
@@ -206,9 +208,13 @@ Found FindInSequence(const Timeline& timeline, const SequenceMaker& maker) {
   if (exact.pattern.confidence >= 1 - kClearerWithoutShapes) return exact;
   Found coarse{maker.Make(false), {}};
   coarse.pattern = FindPattern(coarse.sequence.tokens);
-  if (coarse.pattern.confidence > exact.pattern.confidence + kClearerWithoutShapes) return coarse;
-  if (exact.pattern.begins.empty()) exact.pattern = EachGraph(timeline, exact.sequence);
-  return exact;
+  Found& better =
+      coarse.pattern.confidence > exact.pattern.confidence + kClearerWithoutShapes ? coarse : exact;
+  if (better.pattern.confidence < kClearPattern) {
+    StepPattern graphs = EachGraph(timeline, better.sequence);
+    if (!graphs.begins.empty()) better.pattern = std::move(graphs);
+  }
+  return std::move(better);
 }
 
 // Boundaries in time: the start of the first operation at or after each begin, and the end.
