@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright the gpuprobe authors.
+"""Planted: a background thread computes statistics in pure Python and never lets go of the GIL by itself.
+
+The main thread submits a small network. Every operator of PyTorch releases the GIL and has to get it back,
+which takes a switch interval (5 ms) each time while the other thread runs. The line to blame is the background
+thread's; the main thread waits in forward. How fast it would be alone is measured at the end.
+
+Usage: planted_gil_fight.py [SECONDS]
+"""
+
+import threading
+import time
+
+import torch
+from torch import nn
+from workload import lines_marked, report, seconds_from_command_line
+
+
+class Network(nn.Module):
+    def __init__(self, depth=12, width=2048):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(depth))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.relu(layer(x))  # planted-main
+        return x
+
+
+class Statistics(threading.Thread):
+    """Keeps a histogram of numbers up to date."""
+
+    def __init__(self):
+        super().__init__(name="statistics", daemon=True)
+        self.stopped = False
+        self.counts = [0] * 97
+
+    def run(self):
+        while not self.stopped:
+            self.counts = count_remainders(self.counts)
+
+
+def count_remainders(counts):
+    return [sum((c + i) % 7 for i in range(400)) % 1000 for c in counts]  # planted
+
+
+def run(model, x, seconds):
+    """(steps, seconds) of the loop."""
+    steps, begin = 0, time.perf_counter()
+    while time.perf_counter() - begin < seconds:
+        model(x)
+        steps += 1
+    torch.cuda.synchronize()
+    return steps, time.perf_counter() - begin
+
+
+def main():
+    seconds = seconds_from_command_line()
+    model = Network().cuda()
+    x = torch.randn(256, 2048, device="cuda")
+    with torch.no_grad():
+        run(model, x, 0.1)
+        statistics = Statistics()
+        statistics.start()
+        steps, total = run(model, x, seconds)
+        statistics.stopped = True
+        statistics.join()
+        free_steps, free_total = run(model, x, seconds / 20)
+    share = 1 - (free_total / free_steps) / (total / steps)
+    lines = lines_marked(__file__) + lines_marked(__file__, "planted-main")
+    report(["gil_wait"], lines, share, steps, total)
+
+
+if __name__ == "__main__":
+    main()
