@@ -142,7 +142,12 @@ Analysis Analyse(const Timeline& timeline, const Options& options) {
   Options narrowed = options;
   narrowed.from_ns = steady->start_ns;
   narrowed.to_ns = steady->end_ns;
-  analysis.verdict = Judge(timeline, AnalyseWindow(timeline, narrowed, views));
+  const Analysis later = AnalyseWindow(timeline, narrowed, views);
+  if (const auto warm_up = JudgeWarmUp(timeline, analysis, later, *steady)) {
+    analysis.verdict = *warm_up;
+    return analysis;
+  }
+  analysis.verdict = Judge(timeline, later);
   analysis.verdict.steady = steady;
   analysis.verdict.left_out = LeftOutText(analysis, *steady);
   return analysis;

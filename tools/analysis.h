@@ -191,13 +191,19 @@ struct DeviceSteps {
 };
 
 struct Verdict {
-  std::string kind;      // DESIGN's words: gpu_bound, synchronisation, launch_bound, host, ...
-  std::string headline;  // one sentence with the numbers
-  std::string evidence;  // second line: where
-  std::string action;    // what to do; empty: nothing to advise
-  // span / (span - time of that cause); gpu_bound: of all idle time.
+  std::string kind;       // DESIGN's words: gpu_bound, synchronisation, launch_bound, host, ...
+  std::string headline;   // one sentence with the numbers
+  std::string where;      // the place to look at: "train.py:27 in main"; empty: no single one
+  std::string evidence;   // what happened there, with numbers; names the place again
+  std::string meanwhile;  // what others did in the meantime; empty: nothing known
+  std::string action;     // what to do; empty: nothing to advise
+  // span / (span - time of that cause); gpu_bound: of all idle time; busy_but_empty: what full
+  // kernels could save; periodic_stall: of the stalls; warmup: of the idle time in it.
   double upper_bound_speedup = 1.0;
-  std::string runner_up;         // second finding, one line; empty: none
+  std::string runner_up;  // second finding, one line; empty: none
+  std::optional<Cause> runner_up_cause;
+  double runner_up_share = 0;  // of the time, 0..1
+  std::string runner_up_where;
   std::optional<Window> steady;  // the part that the verdict speaks of; none: the whole window
   std::string left_out;          // what is outside of it, one line; empty with the whole window
 };
