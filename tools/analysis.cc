@@ -7,6 +7,7 @@
 #include "tools/host_view.h"
 #include "tools/places.h"
 #include "tools/steady_part.h"
+#include "tools/steps.h"
 #include "tools/stream_order.h"
 #include "tools/unseen.h"
 #include "tools/verdict.h"
@@ -121,6 +122,10 @@ Analysis AnalyseWindow(const Timeline& timeline, const Options& options, const V
       MeasureWaits(timeline, options, scope, views.host, activities, analysis.devices, places);
   analysis.blind_ns = BlindNs(timeline, activities, analysis.devices);
   analysis.places = places.TakeTexts();
+  for (size_t d = 0; d < activities.size(); ++d) {
+    analysis.steps.push_back(
+        FindSteps(timeline, activities[d], analysis.devices[d], analysis.places));
+  }
   return analysis;
 }
 

@@ -10,6 +10,8 @@ gpuprobe_offline_library(gpuprobe_analysis
   ${CMAKE_CURRENT_LIST_DIR}/kernel_class.cc
   ${CMAKE_CURRENT_LIST_DIR}/places.cc
   ${CMAKE_CURRENT_LIST_DIR}/steady_part.cc
+  ${CMAKE_CURRENT_LIST_DIR}/step_pattern.cc
+  ${CMAKE_CURRENT_LIST_DIR}/steps.cc
   ${CMAKE_CURRENT_LIST_DIR}/stream_order.cc
   ${CMAKE_CURRENT_LIST_DIR}/unseen.cc
   ${CMAKE_CURRENT_LIST_DIR}/verdict.cc

@@ -25,6 +25,7 @@ constexpr Subcommand kSubcommands[] = {
     {ReportKind::kKernels, "time by kernel"},
     {ReportKind::kCopies, "time and bytes by kind of copy"},
     {ReportKind::kApi, "time by CUDA call"},
+    {ReportKind::kSteps, "the loop's iterations: how long, made of what, which are slow and why"},
     {ReportKind::kInfo, "what was captured and lost, clocks, cost: can it be trusted?"},
     {ReportKind::kDump, "every record, one a line, in file order"},
 };

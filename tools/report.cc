@@ -18,6 +18,7 @@ constexpr Report kReports[] = {
     {"kernels", KernelsText, KernelsJson, KernelsCsv},
     {"copies", CopiesText, CopiesJson, CopiesCsv},
     {"api", ApiText, ApiJson, ApiCsv},
+    {"steps", StepsText, StepsJson, StepsCsv},
     {"info", InfoText, InfoJson, InfoCsv},
     {"dump", nullptr, nullptr, nullptr},
 };

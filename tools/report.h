@@ -19,7 +19,7 @@
 
 namespace gpuprobe::tools {
 
-enum class ReportKind { kSummary, kGaps, kWaits, kKernels, kCopies, kApi, kInfo, kDump };
+enum class ReportKind { kSummary, kGaps, kWaits, kKernels, kCopies, kApi, kSteps, kInfo, kDump };
 enum class Format { kText, kJson, kCsv };
 const char* ReportName(ReportKind kind);  // "summary", ...
 
@@ -52,6 +52,9 @@ std::string CopiesCsv(const ReportInput& input);
 std::string ApiText(const ReportInput& input);
 std::string ApiJson(const ReportInput& input);
 std::string ApiCsv(const ReportInput& input);
+std::string StepsText(const ReportInput& input);
+std::string StepsJson(const ReportInput& input);
+std::string StepsCsv(const ReportInput& input);
 std::string InfoText(const ReportInput& input);
 std::string InfoJson(const ReportInput& input);
 std::string InfoCsv(const ReportInput& input);
