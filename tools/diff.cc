@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "tools/format_units.h"
 
@@ -47,9 +48,11 @@ std::string SpeedText(const DiffRow& row) {
   if (std::abs(*row.relative()) < kNoise) {
     return absl::StrCat("B takes as long as A (", what, ": ", times, ")");
   }
-  const bool faster = *row.b < *row.a;
-  return absl::StrCat("B is ", FormatFactor(faster ? *row.a / *row.b : *row.b / *row.a),
-                      faster ? " faster than A (" : " slower than A (", what, ": ", times, ")");
+  // Two digits behind the point and not FormatFactor(), which rounds bounds down.
+  if (*row.b < *row.a) {
+    return absl::StrFormat("B is %.2f times as fast as A (%s: %s)", *row.a / *row.b, what, times);
+  }
+  return absl::StrFormat("B takes %.2f times as long as A (%s: %s)", *row.b / *row.a, what, times);
 }
 
 std::string PointsText(double share) {
@@ -79,12 +82,12 @@ std::string IdleText(const std::vector<DiffRow>& rows) {
                                   " and is idle ", FormatPercent(*idle->b, 1));
   const DiffRow* cause = MainCause(rows, change < 0);
   if (cause == nullptr || std::abs(change) < kNoise) return text;
-  return absl::StrCat(text, ", mostly ", cause->name.substr(std::string_view("idle:").size()), " (",
-                      PointsText(cause->b.value_or(0) - cause->a.value_or(0)), ")");
+  return absl::StrCat(text, ", mostly ", cause->name.substr(absl::string_view("idle:").size()),
+                      " (", PointsText(cause->b.value_or(0) - cause->a.value_or(0)), ")");
 }
 
 struct Suffix {
-  std::string_view text;
+  absl::string_view text;
   FigureUnit unit;
   double factor;
 };
@@ -103,7 +106,7 @@ absl::Status Bad(const std::string& text, const std::string& why) {
 }
 
 // The limit behind the operator into `out`.
-absl::Status ParseLimit(std::string_view limit, FailCondition* out) {
+absl::Status ParseLimit(absl::string_view limit, FailCondition* out) {
   const bool is_signed = !limit.empty() && (limit[0] == '+' || limit[0] == '-');
   double factor = 1;
   out->against = is_signed ? FailCondition::Against::kDifference : FailCondition::Against::kValue;
@@ -151,6 +154,18 @@ const char* UnitText(FigureUnit unit) {
       return "a rate";
   }
   return "";
+}
+
+// "idle:CAUSE" or "step_idle:CAUSE", with a cause that there is.
+bool IsCauseFigure(const std::string& name) {
+  const size_t colon = name.find(':');
+  if (colon == name.npos) return false;
+  const std::string whole = name.substr(0, colon), cause = name.substr(colon + 1);
+  if (whole != "idle" && whole != "step_idle") return false;
+  for (int c = 0; c < kCauseCount; ++c) {
+    if (cause == CauseKey(static_cast<Cause>(c))) return true;
+  }
+  return false;
 }
 
 // A number without a unit fits counts, bytes and rates; a time or a share without its unit is a
@@ -210,26 +225,25 @@ absl::StatusOr<FailCondition> ParseFailCondition(const std::string& text) {
   condition.text = text;
   const size_t at = text.find_first_of("<>");
   if (at == text.npos) return Bad(text, "no < or >");
-  condition.figure = std::string(absl::StripAsciiWhitespace(std::string_view(text).substr(0, at)));
+  condition.figure = std::string(absl::StripAsciiWhitespace(absl::string_view(text).substr(0, at)));
   if (condition.figure.empty()) return Bad(text, "no figure before the comparison");
   condition.above = text[at] == '>';
   size_t limit = at + 1;
   condition.or_equal = limit < text.size() && text[limit] == '=';
   if (condition.or_equal) ++limit;
-  const std::string_view rest = absl::StripAsciiWhitespace(std::string_view(text).substr(limit));
+  const absl::string_view rest = absl::StripAsciiWhitespace(absl::string_view(text).substr(limit));
   if (absl::Status status = ParseLimit(rest, &condition); !status.ok()) return status;
   return condition;
 }
 
 absl::StatusOr<bool> Holds(const FailCondition& condition, const std::vector<DiffRow>& rows) {
   const DiffRow* row = FindRow(rows, condition.figure);
-  const bool cause = condition.figure.rfind("idle:", 0) == 0;
-  // A cause that neither run has is no typing error: the run is fine.
-  if (row == nullptr && cause && FindRow(rows, "idle") != nullptr) {
-    for (int c = 0; c < kCauseCount; ++c) {
-      if (condition.figure == absl::StrCat("idle:", CauseKey(static_cast<Cause>(c)))) {
-        return Holds(condition, {{condition.figure, FigureUnit::kShare, Better::kLower, 0, 0}});
-      }
+  const bool cause = IsCauseFigure(condition.figure);
+  // A cause that neither run has is no typing error: it took no time.
+  if (row == nullptr && cause) {
+    const std::string whole = condition.figure.substr(0, condition.figure.find(':'));
+    if (const DiffRow* idle = FindRow(rows, whole); idle != nullptr) {
+      return Holds(condition, {{condition.figure, idle->unit, Better::kLower, 0, 0}});
     }
   }
   if (row == nullptr) {

@@ -81,12 +81,47 @@ void AddDeviceFigures(const Analysis& analysis, Figures* out) {
            Better::kNeither);
 }
 
+// Of the device with most steps: devices of one job step together, and means over different loops
+// would describe neither.
+void AddStepFigures(const Analysis& analysis, Figures* out) {
+  const DeviceSteps* main = nullptr;
+  for (const DeviceSteps& device : analysis.steps) {
+    if (main == nullptr || device.steps.size() > main->steps.size()) main = &device;
+  }
+  if (main == nullptr || main->steps.empty()) return;
+  const double count = static_cast<double>(main->steps.size());
+  int64_t idle_ns = 0;
+  std::array<int64_t, kCauseCount> causes{};
+  for (const Step& step : main->steps) {
+    idle_ns += step.idle_ns;
+    for (size_t c = 0; c < causes.size(); ++c) causes[c] += step.cause_ns[c];
+  }
+  const auto time = [&](const std::string& name, double ns) {
+    out->Add(name, ns, FigureUnit::kTime, Better::kLower);
+  };
+  time("step", static_cast<double>(main->median_ns));
+  time("step_p90", static_cast<double>(main->p90_ns));
+  const double seconds = static_cast<double>(main->window().span()) / 1e9;
+  if (seconds > 0) {
+    out->Add("steps_per_second", count / seconds, FigureUnit::kPerSecond, Better::kHigher);
+  }
+  out->Add("step_operations", static_cast<double>(main->typical_ops), FigureUnit::kCount,
+           Better::kNeither);
+  time("step_idle", static_cast<double>(idle_ns) / count);
+  for (size_t c = 0; c < causes.size(); ++c) {
+    if (causes[c] == 0) continue;
+    time(std::string("step_idle:") + CauseKey(static_cast<Cause>(c)),
+         static_cast<double>(causes[c]) / count);
+  }
+}
+
 }  // namespace
 
 std::vector<Figure> FiguresOf(const Timeline& timeline, const Analysis& analysis) {
   Figures figures;
   AddProcessFigures(timeline, &figures);
   AddDeviceFigures(analysis, &figures);
+  AddStepFigures(analysis, &figures);
   uint64_t lost = 0;
   for (const LossItem& loss : timeline.losses) lost += loss.count;
   figures.Add("lost", static_cast<double>(lost), FigureUnit::kCount, Better::kLower);

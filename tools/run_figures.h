@@ -37,12 +37,13 @@ struct Figure {
 //   window           first to last GPU operation, longest of the devices
 //   idle, compute, communication, copy     shares of the windows, all devices together
 //   idle:CAUSE       share of the windows
-//   step, step_p90   duration of the repeating step, median and 90th percentile
-//   steps_per_second
+//   kernels, copied_bytes                  in all
+//   step, step_p90   duration of the repeating step (tools/steps.h), median and 90th percentile
+//   steps_per_second, step_operations      operations: median of a step
 //   step_idle, step_idle:CAUSE             mean a step
-//   kernels, copied_bytes                  a step where steps are known in both runs, else in all
-//   blocked          time that threads were blocked in CUDA calls, a share of the windows (may
-//                    exceed 1: threads)
+//   blocked          time that threads were blocked in CUDA calls, as a share of the windows;
+//   several
+//                    threads may make it more than 1
 //   lost             records lost
 std::vector<Figure> FiguresOf(const Timeline& timeline, const Analysis& analysis);
 
