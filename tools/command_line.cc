@@ -26,6 +26,7 @@ constexpr Subcommand kSubcommands[] = {
     {ReportKind::kCopies, "time and bytes by kind of copy"},
     {ReportKind::kApi, "time by CUDA call"},
     {ReportKind::kSteps, "the loop's iterations: how long, made of what, which are slow and why"},
+    {ReportKind::kHot, "lines by the time that threads and workers spent on them"},
     {ReportKind::kDiff, "two runs side by side: diff A B; with --fail-if for CI"},
     {ReportKind::kInfo, "what was captured and lost, clocks, cost: can it be trusted?"},
     {ReportKind::kDump, "every record, one a line, in file order"},

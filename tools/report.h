@@ -27,6 +27,7 @@ enum class ReportKind {
   kCopies,
   kApi,
   kSteps,
+  kHot,
   kDiff,
   kInfo,
   kDump
@@ -67,6 +68,9 @@ std::string ApiCsv(const ReportInput& input);
 std::string StepsText(const ReportInput& input);
 std::string StepsJson(const ReportInput& input);
 std::string StepsCsv(const ReportInput& input);
+std::string HotText(const ReportInput& input);
+std::string HotJson(const ReportInput& input);
+std::string HotCsv(const ReportInput& input);
 std::string InfoText(const ReportInput& input);
 std::string InfoJson(const ReportInput& input);
 std::string InfoCsv(const ReportInput& input);

@@ -136,7 +136,7 @@ TEST_F(CliTest, ACompleteTraceGivesZeroAndAVerdict) {
 TEST_F(CliTest, EverySubcommandAndFormatWorks) {
   const std::string path = Write("a.gpuprobe", GoodTrace());
   for (const char* report :
-       {"summary", "gaps", "waits", "kernels", "copies", "api", "info", "dump"}) {
+       {"summary", "gaps", "waits", "kernels", "copies", "api", "steps", "hot", "info", "dump"}) {
     for (const char* format : {"text", "json", "csv"}) {
       const Result r = Report({report, "--format", format, path});
       EXPECT_EQ(r.exit_code, 0) << report << " " << format << ": " << r.err;
