@@ -81,6 +81,7 @@ struct HostSampler::State {
   SampleOutput output;
   ThreadScan scan;
   NativeLeaf native;
+  RunningIp running;
   Children children;
   NotedThreads noted;
 
@@ -166,6 +167,7 @@ bool HostSampler::Init(const SamplerOptions& options, void* memory) {
   s->scan.Init(take(ThreadScan::kMemoryBytes), pid);
   s->native.Init(take(NativeLeaf::kMemoryBytes), pid);
   s->children.Init(pid);
+  if (options.hz != 0) s->running.Init(1'000'000'000ull / options.hz);
   if (options.python) {
     const size_t reader = PythonReader::MemoryBytes();
     while (s->reader_count < kMaxReaders && at + Aligned(reader) <= end) {
@@ -257,6 +259,7 @@ void HostSampler::Run() {
 bool HostSampler::State::Begin() {
   if (!ProcIsOurs() || !Describe(static_cast<uint32_t>(getpid()), &self)) return false;
   if (!private_descriptors) AddNote(&self, "descriptor table of its own", "forbidden");
+  if (options.native && private_descriptors) tools.running = &running;
   Watch(self.pid, kRoleMain);
   return true;
 }
