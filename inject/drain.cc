@@ -189,7 +189,7 @@ void Drain::Run() {
     Answer();
     DrainBuffers();
     // A piece that was full before its time must not wait for the period's end.
-    if (s_.sampling_ && s_.sampler_.NearlyFull()) next_period = 0;
+    if (s_.sampling_ && s_.sampler_.waiting() >= sampler::HostSampler::kNearlyFull) next_period = 0;
     const int64_t now = MonotonicNs();
     if (now < next_period) continue;
     next_period = now + period_ns;
@@ -316,7 +316,8 @@ void Drain::Period(int64_t now) {
 }
 
 void Drain::CloseFrameIfDue(int64_t now) {
-  if (!s_.writer_.HasData() && s_.capture_written_ && now - last_frame_ns_ < kHeartbeatNs) return;
+  const bool has_data = s_.writer_.HasData() || (s_.sampling_ && s_.sampler_.waiting() != 0);
+  if (!has_data && s_.capture_written_ && now - last_frame_ns_ < kHeartbeatNs) return;
   s_.writer_.CloseFrame();
   last_frame_ns_ = now;
 }

@@ -435,7 +435,7 @@ TEST(HostSampler, StopsWithinATickAndSealsWhatItHas) {
 // Nobody takes the pieces: they are counted, and the sampler goes on.
 TEST(HostSampler, SamplesWithoutASlotAreCounted) {
   HostRun run;
-  while (!run.sampler().NearlyFull()) usleep(10'000);
+  while (run.sampler().waiting() < HostSampler::kNearlyFull) usleep(10'000);
   usleep(300'000);
   run.Collect();
   ASSERT_TRUE(run.Until([&] { return run.last().samples_dropped() > 0; }));
