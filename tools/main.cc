@@ -23,6 +23,7 @@
 #include "tools/report.h"
 #include "tools/report_dump.h"
 #include "tools/report_parts.h"
+#include "tools/symbolize.h"
 #include "tools/trace_loader.h"
 
 namespace gpuprobe::tools {
@@ -127,6 +128,7 @@ absl::StatusOr<Options> MakeOptions(const Timeline& timeline, const CommandLine&
 int Report(const CommandLine& command, const InputFiles& files) {
   absl::StatusOr<LoadedRun> run = LoadRun(files);
   if (!run.ok()) return Fail(std::string(run.status().message()));
+  Symbolize({}, &run->timeline);
   const absl::StatusOr<Options> options = MakeOptions(run->timeline, command);
   if (!options.ok()) return Fail(std::string(options.status().message()));
   const Analysis analysis = Analyse(run->timeline, *options);
