@@ -172,7 +172,8 @@ bool HostSampler::Init(const SamplerOptions& options, void* memory) {
   s->scan.Init(take(ThreadScan::kMemoryBytes), pid);
   s->native.Init(take(NativeLeaf::kMemoryBytes), pid);
   s->children.Init(pid);
-  if (options.hz != 0) s->running.Init(1'000'000'000ull / options.hz);
+  // Twice a tick, so that a thread that shares its CPU has one, too.
+  if (options.hz != 0) s->running.Init(kNsPerSecond / 2 / options.hz);
   if (options.python) {
     const size_t reader = PythonReader::MemoryBytes();
     while (s->reader_count < kMaxReaders && at + Aligned(reader) <= end) {

@@ -89,8 +89,8 @@ void NativeLeaf::AddMapping(char* line, LocationTable* table) {
   if (path == nullptr) return;
   // A file that was replaced since: its name is still what a reader looks for.
   constexpr char kDeleted[] = " (deleted)";
-  if (char* end = std::strstr(line, kDeleted); end != nullptr && end[sizeof kDeleted - 1] == '\0')
-    *end = '\0';
+  char* suffix = std::strstr(line, kDeleted);
+  if (suffix != nullptr && suffix[sizeof kDeleted - 1] == '\0') *suffix = '\0';
   if (offset == 0 && std::strlen(path) < sizeof base_path_) {
     base_ = begin;
     std::strcpy(base_path_, path);
