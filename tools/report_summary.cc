@@ -105,7 +105,7 @@ std::string WaitsBlock(const ReportInput& input) {
     const WaitRow& wait = waits[i];
     table.rows.push_back({wait.api, FormatCount(wait.count), FormatDuration(wait.total_ns),
                           FormatDuration(wait.device_busy_ns), FormatDuration(wait.idle_after_ns),
-                          wait.where});
+                          WhereOf(wait)});
   }
   std::string out = absl::StrCat("\n", RenderTable(table));
   if (shown < waits.size()) {
@@ -187,16 +187,31 @@ void WriteMoves(const char* key, const MoveStats& moves, JsonWriter* json) {
   json->Field("sum_ns", moves.sum_ns).Field("union_ns", moves.union_ns).EndObject();
 }
 
+void WriteMeanwhile(const std::vector<Meanwhile>& all, JsonWriter* json) {
+  if (all.empty()) return;
+  json->Key("meanwhile").BeginArray();
+  for (const Meanwhile& meanwhile : all) WriteOneMeanwhile(meanwhile, json);
+  json->EndArray();
+}
+
+// What samples add is there only where there are samples.
+void WriteSite(const SiteTotal& site, JsonWriter* json) {
+  json->BeginObject().Field("where", site.where).Field("total_ns", site.total_ns);
+  json->Field("count", site.count).Field("longest_ns", site.longest_ns);
+  if (!site.detail.empty()) json->Field("detail", site.detail);
+  if (site.samples > 0) json->Field("samples", site.samples);
+  json->EndObject();
+}
+
 void WriteCauses(const DeviceReport& device, JsonWriter* json) {
   json->Key("idle_causes").BeginArray();
   for (const CauseTotal& cause : device.causes) {
     json->BeginObject().Field("cause", CauseKey(cause.cause)).Field("total_ns", cause.total_ns);
     json->Field("count", cause.count).Field("longest_ns", cause.longest_ns);
+    if (cause.samples > 0) json->Field("samples", cause.samples);
+    WriteMeanwhile(cause.meanwhile, json);
     json->Key("sites").BeginArray();
-    for (const SiteTotal& site : cause.sites) {
-      json->BeginObject().Field("where", site.where).Field("total_ns", site.total_ns);
-      json->Field("count", site.count).Field("longest_ns", site.longest_ns).EndObject();
-    }
+    for (const SiteTotal& site : cause.sites) WriteSite(site, json);
     json->EndArray().EndObject();
   }
   json->EndArray();
