@@ -53,24 +53,22 @@ bool Watches(const ChildProcess& child, uint32_t tid) {
 
 }  // namespace
 
-ChildProcess* Children::Find(uint32_t pid) {
-  for (ChildProcess& child : children_) {
-    if (child.process.pid == pid) return &child;
-  }
-  return nullptr;
+size_t Children::Find(uint32_t pid) const {
+  size_t i = 0;
+  while (i < kMaxChildren && pids_[i] != pid) ++i;
+  return i;
 }
 
 void Children::Add(uint32_t pid, int64_t now_ns) {
-  if (pid == 0 || pid == own_pid_ || Find(pid) != nullptr) return;
-  ChildProcess* child = Find(0);
-  if (child == nullptr) {
+  if (pid == 0 || pid == own_pid_ || Find(pid) != kMaxChildren) return;
+  const size_t place = Find(0);
+  if (place == kMaxChildren) {
     ++refused_;
     return;
   }
-  if (!Describe(pid, &child->process)) {
-    child->process.pid = 0;
-    return;
-  }
+  ChildProcess* child = &children_[place];
+  if (!Describe(pid, &child->process)) return;
+  pids_[place] = pid;
   child->threads[0].tid = pid;
   child->threads[0].roles = kRoleMain;
   child->records_itself = RecordsItself(pid);
@@ -109,9 +107,9 @@ void Children::ScanParents(int64_t now_ns) {
   ForEachNumber(entries, bytes, [&](uint32_t pid) {
     StatFile stat;
     if (!ReadStat(pid, 0, &stat)) return;
-    const ChildProcess* parent = Find(stat.parent_pid);
+    const size_t parent = stat.parent_pid == 0 ? kMaxChildren : Find(stat.parent_pid);
     if (stat.parent_pid == own_pid_ ||
-        (parent != nullptr && stat.parent_pid != 0 && !parent->records_itself)) {
+        (parent != kMaxChildren && !children_[parent].records_itself)) {
       Add(pid, now_ns);
     }
   });
@@ -124,6 +122,7 @@ void Children::End(ChildProcess* child, LookTools* tools) {
 }
 
 void Children::Free(ChildProcess* child) {
+  pids_[child - children_] = 0;
   child->~ChildProcess();
   new (child) ChildProcess();
   --count_;
@@ -213,9 +212,9 @@ void Children::Step(int64_t now_ns, LookTools* tools) {
   if (no_children_files_) ScanParents(now_ns);
   if (count_ == 0) return;
   for (size_t i = 0; i < kMaxChildren; ++i) {
-    ChildProcess* child = &children_[next_check_];
+    ChildProcess* child = at(next_check_);
     next_check_ = (next_check_ + 1) % kMaxChildren;
-    if (child->process.pid == 0 || child->ended || now_ns < child->next_check_ns) continue;
+    if (child == nullptr || child->ended || now_ns < child->next_check_ns) continue;
     return Check(child, now_ns, tools);
   }
 }

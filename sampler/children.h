@@ -54,8 +54,8 @@ class Children {
   // The children that this thread of this process has started.
   void SeeChildrenOf(uint32_t pid, uint32_t tid, int64_t now_ns);
 
-  // Entries with process.pid == 0 are free.
-  ChildProcess* at(size_t i) { return &children_[i]; }
+  // nullptr: nobody has this entry.
+  ChildProcess* at(size_t i) { return pids_[i] == 0 ? nullptr : &children_[i]; }
   // Whose `process` it is.
   static ChildProcess* OwnerOf(SampledProcess* process) {
     static_assert(offsetof(ChildProcess, process) == 0);
@@ -68,7 +68,7 @@ class Children {
   void Free(ChildProcess* child);
 
  private:
-  ChildProcess* Find(uint32_t pid);
+  size_t Find(uint32_t pid) const;  // kMaxChildren: nowhere
   void Add(uint32_t pid, int64_t now_ns);
   void ScanParents(int64_t now_ns);
   void Check(ChildProcess* child, int64_t now_ns, LookTools* tools);
@@ -76,6 +76,8 @@ class Children {
   static void LookForBusyThreads(ChildProcess* child, int64_t now_ns);
 
   ChildProcess children_[kMaxChildren];
+  // Of each entry, 0: free. Together, because they are looked through all the time.
+  uint32_t pids_[kMaxChildren] = {};
   size_t count_ = 0, next_check_ = 0;
   uint32_t own_pid_ = 0;
   uint64_t refused_ = 0;

@@ -4,6 +4,7 @@
 
 #include <linux/futex.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -32,9 +33,12 @@ constexpr size_t kMaxCuda = 64, kMaxBusy = 16;
 constexpr size_t kMaxReaders = 32;
 constexpr size_t kLocationBytes = 768u << 10;
 
-// One directory read of the round over all threads; a round is begun once a second.
+// One directory read of the round over all threads. A round is begun once a second if threads that
+// are not watched have used any CPU worth the name, and else only to find children: those that the
+// main thread has started are found without.
 constexpr int64_t kScanStepNs = 100'000'000;
 constexpr int64_t kScanRoundNs = 1'000'000'000;
+constexpr int64_t kChildrenRoundNs = 4'000'000'000;
 constexpr uint32_t kBusyPermille = 50, kIdlePermille = 20;
 constexpr uint32_t kIdleWindows = 3;  // seconds below kIdlePermille until a thread is let go of
 
@@ -51,6 +55,8 @@ constexpr int64_t kReaderTurnNs = 3'000'000'000, kReaderIdleNs = 500'000'000;
 constexpr int64_t kBudgetWindowNs = 1'000'000'000;
 constexpr int64_t kBudgetPpm = 5'000;
 constexpr uint32_t kMaxStride = 8;  // of ticks; of looks at busy threads
+
+constexpr uint32_t kSharedTableHz = 20;
 
 constexpr int64_t kNsPerSecond = 1'000'000'000;
 
@@ -102,7 +108,12 @@ struct HostSampler::State {
   uint64_t random = 0x9E3779B97F4A7C15ull;
   uint32_t watched_count = 0, busy_count = 0, cuda_count = 0;
 
-  int64_t next_scan_step_ns = 0, next_scan_round_ns = 0, scan_begin_ns = 0;
+  int64_t next_scan_step_ns = 0, next_scan_round_ns = 0, next_children_round_ns = 0;
+  bool scan_for_children = false;
+  uint64_t watched_cpu_ns = 0;  // of all looks so far
+  uint64_t accounted_ns = 0;    // CPU time of the process without it and our own, a round ago
+  int64_t accounted_at_ns = 0;
+  size_t watched_end = 0;  // behind the last entry of `watched` that was ever in use
   size_t next_child = 0;
 
   // Strides: 1 is full rate.
@@ -128,6 +139,7 @@ struct HostSampler::State {
   void LetGo(WatchedThread* thread);
   void LookAtOwn(int64_t now);
   void JudgeBusy(WatchedThread* thread, int64_t now);
+  bool OthersAreBusy(int64_t now);
   void ScanThreads(int64_t now);
   static void VisitThread(void* state, uint32_t id, uint32_t cpu_permille);
   void Promote(uint32_t id);
@@ -265,7 +277,11 @@ void HostSampler::Run() {
 
 bool HostSampler::State::Begin() {
   if (!ProcIsOurs() || !Describe(static_cast<uint32_t>(getpid()), &self)) return false;
-  if (!private_descriptors) AddNote(&self, "descriptor table of its own", "forbidden");
+  if (!private_descriptors) {
+    // Each open() takes the lowest number of the host's table for a few microseconds.
+    if (options.hz > kSharedTableHz) options.hz = kSharedTableHz;
+    AddNote(&self, "descriptor table of its own", "forbidden; 20 looks a second at most");
+  }
   if (options.native && private_descriptors) tools.running = &running;
   Watch(self.pid, kRoleMain);
   return true;
@@ -361,6 +377,8 @@ void HostSampler::State::Watch(uint32_t id, uint8_t role) {
     if (thread == nullptr) return;
     thread->tid = id;
     ++watched_count;
+    const size_t place = static_cast<size_t>(thread - watched);
+    if (place >= watched_end) watched_end = place + 1;
   }
   if (role == kRoleCuda && (thread->roles & kRoleCuda) == 0) ++cuda_count;
   if (role == kRoleBusy && (thread->roles & kRoleBusy) == 0) ++busy_count;
@@ -382,7 +400,8 @@ void HostSampler::State::TakeNoted() {
 void HostSampler::State::LookAtOwn(int64_t now) {
   self.gil_begun = false;
   tools.native = options.native ? &native : nullptr;
-  for (WatchedThread& thread : watched) {
+  for (size_t i = 0; i < watched_end; ++i) {
+    WatchedThread& thread = watched[i];
     if (thread.tid == 0) continue;
     if (thread.roles == kRoleBusy && thread.look_ns != 0 &&
         (ticks + thread.tid) % busy_stride != 0) {
@@ -393,6 +412,7 @@ void HostSampler::State::LookAtOwn(int64_t now) {
       LetGo(&thread);
       continue;
     }
+    watched_cpu_ns += thread.cpu_ns;
     output.Add(&self, &thread);
     if ((thread.roles & kRoleBusy) != 0) JudgeBusy(&thread, now);
   }
@@ -417,19 +437,41 @@ void HostSampler::State::JudgeBusy(WatchedThread* thread, int64_t now) {
   --busy_count;
 }
 
+// Whether threads that are not watched, all together, have used as much since a round ago as one
+// busy thread does.
+bool HostSampler::State::OthersAreBusy(int64_t now) {
+  struct rusage used = {};
+  getrusage(RUSAGE_SELF, &used);
+  const auto ns = [](const struct timeval& t) {
+    return static_cast<uint64_t>(t.tv_sec * kNsPerSecond + t.tv_usec * 1000);
+  };
+  const uint64_t process_ns = ns(used.ru_utime) + ns(used.ru_stime);
+  const uint64_t others_ns = process_ns - watched_cpu_ns - static_cast<uint64_t>(ThreadCpuNs());
+  const int64_t more_ns = static_cast<int64_t>(others_ns - accounted_ns);
+  const int64_t elapsed_ns = now - accounted_at_ns;
+  accounted_ns = others_ns;
+  accounted_at_ns = now;
+  return more_ns > elapsed_ns / 1000 * kBusyPermille;
+}
+
 void HostSampler::State::ScanThreads(int64_t now) {
-  if (now < next_scan_step_ns || now < next_scan_round_ns) return;
+  if (now < next_scan_step_ns) return;
+  if (scan.at_begin()) {
+    if (now < next_scan_round_ns) return;
+    next_scan_round_ns = now + kScanRoundNs;
+    scan_for_children = options.children && now >= next_children_round_ns;
+    if (scan_for_children) next_children_round_ns = now + kChildrenRoundNs;
+    if (!OthersAreBusy(now) && !scan_for_children) return;
+  }
   next_scan_step_ns = now + kScanStepNs;
-  // A round begins a second after the one before began, but takes as long as it takes.
-  if (scan.at_begin()) scan_begin_ns = now;
-  if (scan.Step(now, &VisitThread, this)) next_scan_round_ns = scan_begin_ns + kScanRoundNs;
+  scan.Step(now, &VisitThread, this);
 }
 
 void HostSampler::State::VisitThread(void* state, uint32_t id, uint32_t cpu_permille) {
   State& s = *static_cast<State*>(state);
   ++s.visits;
   if (cpu_permille >= kBusyPermille) s.Promote(id);
-  if (s.options.children && id != s.self.pid) {
+  if (s.scan_for_children && id != s.self.pid) {
     s.children.SeeChildrenOf(s.self.pid, id, MonotonicNs());
   }
 }
@@ -504,7 +546,7 @@ void HostSampler::State::LookAtChildren(int64_t now) {
   for (size_t i = 0; i < Children::kMaxChildren && looked < children_per_tick; ++i) {
     ChildProcess* child = children.at(next_child);
     next_child = (next_child + 1) % Children::kMaxChildren;
-    if (child->process.pid == 0) continue;
+    if (child == nullptr) continue;
     if (child->ended || child->records_itself) {
       if (child->process.python != nullptr) TakeReaderBack(&child->process);
       if (child->ended && output.AddEnded(child->process, now)) children.Free(child);

@@ -9,7 +9,7 @@
 namespace gpuprobe::sampler {
 namespace {
 
-constexpr int kTries = 3;
+constexpr int kTries = 8;
 // The chunks in which frames lie have 16 KiB, or what one huge frame needs
 // (_PyThreadState_PushFrame).
 constexpr uint64_t kMaxChunkBytes = 64 << 10;
@@ -26,7 +26,7 @@ T At(const uint8_t* bytes, uint32_t offset) {
 
 bool SameFunction(const PythonFrame& a, const PythonFrame& b) {
   return a.address == b.address && a.previous == b.previous && a.code == b.code &&
-         a.owner == b.owner;
+         a.owner == b.owner && a.executing && b.executing;
 }
 
 }  // namespace
@@ -43,6 +43,7 @@ void PythonFrameWalk::Parse(uint64_t address, const uint8_t* image, PythonFrame*
   out->previous = At<uint64_t>(image, layout.frame_previous);
   out->code = At<uint64_t>(image, layout.frame_code);
   out->owner = 0;
+  out->executing = true;
   if (layout.minor >= 11) {
     out->instruction = At<int64_t>(image, layout.frame_instruction);
     out->owner = At<uint8_t>(image, layout.frame_owner);
@@ -51,16 +52,28 @@ void PythonFrameWalk::Parse(uint64_t address, const uint8_t* image, PythonFrame*
   } else {
     const int64_t last = At<int32_t>(image, layout.frame_instruction);
     out->instruction = last < 0 ? -1 : layout.minor == 10 ? last * 2 : last;
+    // 3.9: a flag; 3.10: FRAME_EXECUTING or FRAME_UNWINDING.
+    const auto state = At<int8_t>(image, layout.frame_state);
+    out->executing = layout.minor == 9 ? state == 1 : state == 0 || state == 2;
   }
 }
 
-bool PythonFrameWalk::FrameCell(uint64_t thread, uint64_t* cell) const {
-  *cell = thread + layout_->thread_frame;
+bool PythonFrameWalk::FindCell(uint64_t thread, Cell* out) const {
+  *out = {.address = thread + layout_->thread_frame};
   if (layout_->cframe_frame == kNoOffset) return true;
-  uint64_t cframe = 0;
-  if (!process_->ReadValue(*cell, &cframe)) return false;
-  *cell = cframe + layout_->cframe_frame;
+  out->owner_address = out->address;
+  if (!process_->ReadValue(out->owner_address, &out->owner)) return false;
+  out->address = out->owner + layout_->cframe_frame;
   return true;
+}
+
+// One look at the cell, and whether it is the cell still.
+void PythonFrameWalk::AddCell(const Cell& cell, CellLook* look, size_t* count) {
+  *look = {};
+  if (cell.owner_address != 0) {
+    memory_->pieces[(*count)++] = {cell.owner_address, &look->owner, sizeof(look->owner)};
+  }
+  memory_->pieces[(*count)++] = {cell.address, &look->innermost, sizeof(look->innermost)};
 }
 
 bool PythonFrameWalk::InWindow(uint64_t address) const {
@@ -79,30 +92,29 @@ void PythonFrameWalk::PlaceWindow(uint64_t chunk, uint64_t innermost) {
   window_end_ = std::min(page_end, frame_end + kWindowPastBytes);
 }
 
-// Window and hinted frames, twice, and in between which frame is innermost.
-bool PythonFrameWalk::ReadPlaces(uint64_t frame_cell, uint64_t* innermost) {
+// Window and hinted frames, twice, and in between which frame is innermost. From the outside to the
+// inside and back: the frames that change most get the shortest time to change in.
+bool PythonFrameWalk::ReadPlaces(const Cell& cell) {
   ProcessMemory::Piece* pieces = memory_->pieces;
+  const uint64_t begin = window_begin_, end = window_end_;
+  const uint64_t inner = end - begin > kInnerBytes ? end - kInnerBytes : begin;
+  uint8_t* first = memory_->window[0];
+  uint8_t* second = memory_->window[1];
+  uint8_t* to = memory_->images;
+  const uint32_t bytes = layout_->frame_bytes;
   size_t count = 0;
-  const auto add_hinted = [&](uint8_t* to) {
-    for (size_t i = 0; i < hinted_; ++i, to += layout_->frame_bytes) {
-      pieces[count++] = {hint_->addresses[i], to, layout_->frame_bytes};
-    }
-  };
-  add_hinted(memory_->images);
-  if (window_end_ != 0) {
-    const uint64_t begin = window_begin_, end = window_end_;
-    const uint64_t inner = end - begin > kInnerBytes ? end - kInnerBytes : begin;
-    uint8_t* first = memory_->window[0];
-    uint8_t* second = memory_->window[1];
-    if (inner != begin) pieces[count++] = {begin, first, inner - begin};
-    pieces[count++] = {inner, first + (inner - begin), end - inner};
-    pieces[count++] = {frame_cell, innermost, sizeof(*innermost)};
-    pieces[count++] = {inner, second + (inner - begin), end - inner};
-    if (inner != begin) pieces[count++] = {begin, second, inner - begin};
-  } else {
-    pieces[count++] = {frame_cell, innermost, sizeof(*innermost)};
+  for (size_t i = hinted_; i-- > 0; to += bytes) {
+    pieces[count++] = {hint_->addresses[i], to, bytes};
   }
-  add_hinted(memory_->images + hinted_ * layout_->frame_bytes);
+  if (inner != begin) pieces[count++] = {begin, first, inner - begin};
+  if (end != 0) pieces[count++] = {inner, first + (inner - begin), end - inner};
+  AddCell(cell, &between_, &count);
+  if (end != 0) pieces[count++] = {inner, second + (inner - begin), end - inner};
+  if (cell.owner_address != 0) AddCell(cell, &after_, &count);
+  if (inner != begin) pieces[count++] = {begin, second, inner - begin};
+  for (size_t i = 0; i < hinted_; ++i, to += bytes) {
+    pieces[count++] = {hint_->addresses[i], to, bytes};
+  }
   return process_->ReadPieces(pieces, count);
 }
 
@@ -111,9 +123,8 @@ bool PythonFrameWalk::FromHints(uint64_t address, size_t* next, PythonFrame* fir
                                 PythonFrame* second) const {
   for (size_t i = *next; i < hinted_; ++i) {
     if (hint_->addresses[i] != address) continue;
-    const uint8_t* image = memory_->images + i * layout_->frame_bytes;
-    Parse(address, image, first);
-    Parse(address, image + hinted_ * layout_->frame_bytes, second);
+    Parse(address, memory_->images + (hinted_ - 1 - i) * layout_->frame_bytes, first);
+    Parse(address, memory_->images + (hinted_ + i) * layout_->frame_bytes, second);
     *next = i + 1;
     return true;
   }
@@ -160,46 +171,61 @@ PythonFrameWalk::Outcome PythonFrameWalk::Follow(uint64_t address, bool* all_twi
     address = frame.previous;
     ++count_;
   }
-  return count_ == 0 ? Outcome::kNoFrames : Outcome::kSteady;
+  return count_ == 0 ? Outcome::kNoFrames : Outcome::kRead;
 }
 
-PythonFrameWalk::Outcome PythonFrameWalk::ReadAllTwice(uint64_t frame_cell) {
+// Reads the frames that have been followed again, all twice.
+PythonFrameWalk::Outcome PythonFrameWalk::ReadAllTwice(const Cell& cell) {
   const size_t bytes = layout_->frame_bytes;
-  uint64_t innermost = 0;
-  size_t pieces = 0;
+  size_t count = 0;
   uint8_t* to = memory_->images;
-  for (int pass = 0; pass < 2; ++pass) {
-    if (pass == 1) memory_->pieces[pieces++] = {frame_cell, &innermost, sizeof(innermost)};
-    for (size_t i = count_; i-- > 0; to += bytes) {
-      memory_->pieces[pieces++] = {memory_->frames[i].address, to, bytes};
-    }
+  for (size_t i = count_; i-- > 0; to += bytes) {
+    memory_->pieces[count++] = {memory_->frames[i].address, to, bytes};
+  }
+  AddCell(cell, &between_, &count);
+  for (size_t i = 0; i < count_; ++i, to += bytes) {
+    memory_->pieces[count++] = {memory_->frames[i].address, to, bytes};
+    if (i == 0 && cell.owner_address != 0) AddCell(cell, &after_, &count);
   }
   hinted_ = 0;  // their images are overwritten
-  if (!process_->ReadPieces(memory_->pieces, pieces)) return Outcome::kUnreadable;
+  if (!process_->ReadPieces(memory_->pieces, count)) return Outcome::kUnreadable;
   const uint8_t* from = memory_->images;
-  for (PythonFrame* frames : {memory_->frames, memory_->again}) {
-    for (size_t i = count_; i-- > 0; from += bytes) {
-      Parse(memory_->frames[i].address, from, &frames[i]);
-    }
+  for (size_t i = count_; i-- > 0; from += bytes) {
+    Parse(memory_->frames[i].address, from, &memory_->frames[i]);
   }
-  // Still the chain that was followed?
-  for (size_t i = 0; i + 1 < count_; ++i) {
-    if (memory_->frames[i].previous != memory_->frames[i + 1].address) {
-      first_ = i + 1;
-    }
+  for (size_t i = 0; i < count_; ++i, from += bytes) {
+    Parse(memory_->frames[i].address, from, &memory_->again[i]);
   }
-  if (innermost != memory_->frames[0].address) first_ = std::max<size_t>(first_, 1);
-  return Outcome::kSteady;
+  return Outcome::kRead;
 }
 
-size_t PythonFrameWalk::Changed() const {
-  size_t changed = first_;
-  for (size_t i = first_; i < count_; ++i) {
+size_t PythonFrameWalk::IndexOf(uint64_t address) const {
+  size_t index = 0;
+  while (index < count_ && memory_->frames[index].address != address) ++index;
+  return index;
+}
+
+size_t PythonFrameWalk::Untold(const Cell& cell) const {
+  // From where on is the chain that of the moment between the readings? Not before the frame that
+  // was innermost then. (3.11, 3.12: the structure that holds it lies on the C stack, is found
+  // before it is filled in, and is gone when C returns: it has to say the same a moment later.)
+  size_t untold = IndexOf(between_.innermost);
+  if (cell.owner_address != 0) {
+    if (between_.owner != cell.owner || after_.owner != cell.owner) return count_;
+    untold = std::max(untold, IndexOf(after_.innermost));
+  }
+  for (size_t i = untold; i < count_; ++i) {
     const PythonFrame& a = memory_->frames[i];
     const PythonFrame& b = memory_->again[i];
-    if (!SameFunction(a, b) || (i != 0 && a.instruction != b.instruction)) changed = i + 1;
+    const bool linked =
+        i + 1 < count_ ? a.previous == memory_->frames[i + 1].address : cut_ || a.previous == 0;
+    if (linked && SameFunction(a, b) && (i == 0 || a.instruction == b.instruction)) continue;
+    // What was outside of it is told if it was so the second time too: the first may have been
+    // what is left of a frame that has gone.
+    untold = i + 1 < count_ ? std::max(i + 1, IndexOf(b.previous)) : count_;
+    i = untold - 1;
   }
-  return changed;
+  return untold;
 }
 
 void PythonFrameWalk::KeepHints(uint64_t thread) {
@@ -210,44 +236,46 @@ void PythonFrameWalk::KeepHints(uint64_t thread) {
   }
 }
 
-PythonFrameWalk::Outcome PythonFrameWalk::Try(uint64_t thread) {
-  uint64_t cell, chunk = 0, innermost = 0;
-  if (!FrameCell(thread, &cell)) return Outcome::kUnreadable;
+PythonFrameWalk::Outcome PythonFrameWalk::Try(uint64_t thread, Cell* cell) {
+  uint64_t chunk = 0, innermost = 0;
+  if (!FindCell(thread, cell)) return Outcome::kUnreadable;
   hint_ = &memory_->hints[(thread >> 4) * 0x9E3779B97F4A7C15u >> 59];
   hinted_ = hint_->thread == thread ? hint_->count : 0;
   if (layout_->thread_datastack != kNoOffset) {
     const ProcessMemory::Piece pieces[] = {
         {thread + layout_->thread_datastack, &chunk, sizeof(chunk)},
-        {cell, &innermost, sizeof(innermost)},
+        {cell->address, &innermost, sizeof(innermost)},
     };
     if (!process_->ReadPieces(pieces, std::size(pieces))) return Outcome::kUnreadable;
     if (innermost == 0) return Outcome::kNoFrames;
   }
   PlaceWindow(chunk, innermost);
-  if (!ReadPlaces(cell, &innermost)) {
+  if (!ReadPlaces(*cell)) {
     // Where a frame was last time there may be nothing any more.
     hinted_ = 0;
     window_begin_ = window_end_ = 0;
-    if (!ReadPlaces(cell, &innermost)) return Outcome::kUnreadable;
+    if (!ReadPlaces(*cell)) return Outcome::kUnreadable;
   }
   bool all_twice;
-  const Outcome outcome = Follow(innermost, &all_twice);
-  if (outcome != Outcome::kSteady) return outcome;
+  const Outcome outcome = Follow(between_.innermost, &all_twice);
+  if (outcome != Outcome::kRead) return outcome;
   KeepHints(thread);
-  return all_twice ? Outcome::kSteady : ReadAllTwice(cell);
+  return all_twice ? Outcome::kRead : ReadAllTwice(*cell);
 }
 
 PythonFrameWalk::Result PythonFrameWalk::Walk(uint64_t thread) {
   for (int attempt = 1; attempt <= kTries; ++attempt) {
-    const Outcome outcome = Try(thread);
+    const bool last = attempt == kTries;
+    Cell cell;
+    const Outcome outcome = Try(thread, &cell);
     if (outcome == Outcome::kNoFrames) return Result::kNoFrames;
-    if (outcome != Outcome::kSteady) continue;
-    const size_t changed = Changed();
-    if (changed == 0) return Result::kFrames;
-    if (attempt == kTries && changed < count_) {
-      first_ = changed;
-      return Result::kFrames;
-    }
+    if (outcome != Outcome::kRead) continue;
+    // A generator's frame with nothing outside of it is one that is suspended: a thread was caught
+    // between two stores (one that runs has the frame that resumed it outside, whatever thread
+    // ends its stack with a function).
+    if (!cut_ && memory_->frames[count_ - 1].owner == kGeneratorFrameOwner) continue;
+    first_ = Untold(cell);
+    if (first_ == 0 || (last && first_ < count_)) return Result::kFrames;
   }
   return Result::kTorn;
 }

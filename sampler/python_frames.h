@@ -33,7 +33,8 @@ struct PythonFrame {
   uint64_t code;
   // 3.11+: address of the instruction; before: its offset in bytes, -1 before the first.
   int64_t instruction;
-  uint8_t owner;  // 3.11+
+  uint8_t owner;   // 3.11+
+  bool executing;  // up to 3.10; later ones do not tell, and are taken to be
 };
 
 // Not functions' frames but where the interpreter was entered from C (3.12+).
@@ -81,20 +82,34 @@ class PythonFrameWalk {
   bool partial() const { return first_ != 0; }  // inner frames did not hold still
 
  private:
-  enum class Outcome : uint8_t { kSteady, kMoving, kNoFrames, kUnreadable };
+  enum class Outcome : uint8_t { kRead, kNoFrames, kUnreadable };
 
-  Outcome Try(uint64_t thread);
+  // Where the interpreter keeps which frame is innermost: in the thread state, or (3.11, 3.12) in a
+  // structure on the C stack, which the thread state points to.
+  struct Cell {
+    uint64_t address;
+    uint64_t owner_address;  // of the pointer to that structure; 0: there is none
+    uint64_t owner;          // its value
+  };
+  struct CellLook {
+    uint64_t innermost;
+    uint64_t owner;
+  };
+
+  Outcome Try(uint64_t thread, Cell* cell);
   Outcome Follow(uint64_t address, bool* all_twice);
-  Outcome ReadAllTwice(uint64_t frame_cell);
+  Outcome ReadAllTwice(const Cell& cell);
   void PlaceWindow(uint64_t chunk, uint64_t innermost);
-  bool ReadPlaces(uint64_t frame_cell, uint64_t* innermost);
+  bool ReadPlaces(const Cell& cell);
   bool ReadOne(uint64_t address, PythonFrame* out);
   bool FromHints(uint64_t address, size_t* next, PythonFrame* first, PythonFrame* second) const;
   bool InWindow(uint64_t address) const;
-  bool FrameCell(uint64_t thread, uint64_t* cell) const;
+  bool FindCell(uint64_t thread, Cell* out) const;
+  void AddCell(const Cell& cell, CellLook* look, size_t* count);
   void Parse(uint64_t address, const uint8_t* image, PythonFrame* out) const;
-  // The number of inner frames that changed between the two readings.
-  size_t Changed() const;
+  // The number of inner frames that are to be left out; 0: none, the stack is whole.
+  size_t Untold(const Cell& cell) const;
+  size_t IndexOf(uint64_t address) const;  // count_: not among them
   void KeepHints(uint64_t thread);
 
   Memory* memory_ = nullptr;
@@ -102,6 +117,7 @@ class PythonFrameWalk {
   const PythonLayout* layout_ = nullptr;
   size_t count_ = 0, first_ = 0;
   bool cut_ = false;
+  CellLook between_ = {}, after_ = {};
   uint64_t window_begin_ = 0, window_end_ = 0;
   uint64_t page_begin_ = 0, page_end_ = 0;
   Hint* hint_ = nullptr;

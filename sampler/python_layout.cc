@@ -38,7 +38,8 @@ constexpr PythonLayout kPython39 = {
     .frame_code = 32,
     .frame_instruction = 104,
     .frame_owner = kNoOffset,
-    .frame_bytes = 108,
+    .frame_state = 116,
+    .frame_bytes = 117,
     .code_first_line = 40,
     .code_file = 104,
     .code_name = 112,
@@ -60,7 +61,8 @@ constexpr PythonLayout Python310() {
   PythonLayout layout = kPython39;
   layout.minor = 10;
   layout.frame_instruction = 96;
-  layout.frame_bytes = 100;
+  layout.frame_state = 108;
+  layout.frame_bytes = 109;
   return layout;
 }
 constexpr PythonLayout kPython310 = Python310();
@@ -90,6 +92,7 @@ constexpr PythonLayout kPython311 = {
     .frame_code = 32,
     .frame_instruction = 56,
     .frame_owner = 69,
+    .frame_state = kNoOffset,
     .frame_bytes = 72,
     .code_first_line = 72,
     .code_file = 112,
@@ -133,6 +136,7 @@ constexpr PythonLayout kPython312 = {
     .frame_code = 0,
     .frame_instruction = 56,
     .frame_owner = 70,
+    .frame_state = kNoOffset,
     .frame_bytes = 72,
     .code_first_line = 68,
     .code_file = 112,
@@ -301,6 +305,7 @@ bool PublishedPythonLayout(const uint8_t* bytes, PythonLayout* out, const char**
   layout.frame_code = words.Offset(groups.frame + 2);
   layout.frame_instruction = words.Offset(groups.frame + 3);
   layout.frame_owner = words.Offset(groups.frame + 5);
+  layout.frame_state = kNoOffset;
   layout.frame_bytes = 8 + Max(Max(layout.frame_previous, layout.frame_code),
                                Max(layout.frame_instruction, layout.frame_owner));
   layout.code_file = words.Offset(groups.code + 1);

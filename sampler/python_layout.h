@@ -61,6 +61,7 @@ struct PythonLayout {
   uint32_t frame_code;
   uint32_t frame_instruction;  // up to 3.10: an int, index of the last instruction; else a pointer
   uint32_t frame_owner;        // 3.11+; else kNoOffset
+  uint32_t frame_state;        // up to 3.10: a byte that tells whether it is being executed
   uint32_t frame_bytes;
 
   // PyCodeObject.

@@ -224,10 +224,13 @@ uint64_t ThreadTid(const ProcessMemory& memory, const PythonLayout& layout, uint
 PythonStatus PythonRuntimeFinder::Verify(const ProcessMemory& memory,
                                          const PythonRuntime& runtime) {
   const PythonLayout& layout = runtime.layout;
-  uint64_t interpreter = 0;
-  if (!memory.ReadValue(runtime.address + layout.runtime_interpreters, &interpreter)) {
+  // The newest interpreter and the main one.
+  uint64_t interpreters[2] = {};
+  if (!memory.Read(runtime.address + layout.runtime_interpreters, interpreters,
+                   sizeof(interpreters))) {
     return PythonStatus::kUnsupported;
   }
+  const uint64_t interpreter = interpreters[1] != 0 ? interpreters[1] : interpreters[0];
   if (interpreter == 0) return PythonStatus::kNone;
   if (layout.interpreter_runtime != kNoOffset) {
     uint64_t back = 0;

@@ -15,6 +15,7 @@ namespace {
 
 // Descriptors of the private table that looks may keep open: a host's usual soft limit is 1024.
 constexpr uint32_t kMaxKeptDescriptors = 600;
+constexpr uint32_t kNameLooks = 100;
 constexpr uint64_t kTickNs = 10'000'000;  // USER_HZ is 100 on x86-64
 
 enum class Found : uint8_t { kGone, kSchedStat, kTicksOnly };
@@ -28,31 +29,35 @@ Found ReadTicks(uint32_t pid, uint32_t tid, SchedStat* out) {
   return Found::kTicksOnly;
 }
 
+// Reads a file of the thread through a descriptor that stays open where that is possible: a third
+// of what opening it costs. The descriptor is this thread's for ever: a later one with its number
+// is not read by it.
+size_t ReadKept(uint32_t pid, uint32_t tid, const char* leaf, int* kept_fd, LookTools* tools,
+                char* out, size_t size) {
+  if (*kept_fd >= 0) return ReadProcDescriptor(*kept_fd, out, size);
+  char path[kTaskPathBytes];
+  ProcPath(pid, tid, leaf, path);
+  if (!tools->keep_descriptors || tools->kept_descriptors >= kMaxKeptDescriptors)
+    return ReadProcFile(path, out, size);
+  ++TheProcCounters().opens;
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  *kept_fd = fd;
+  ++tools->kept_descriptors;
+  return ReadProcDescriptor(fd, out, size);
+}
+
+void CloseKept(int fd, LookTools* tools) {
+  if (fd < 0) return;
+  close(fd);
+  --tools->kept_descriptors;
+}
+
 Found ReadSched(uint32_t pid, WatchedThread* thread, LookTools* tools, SchedStat* out) {
   char text[96];
-  size_t n;
-  if (thread->schedstat_fd >= 0) {
-    n = ReadProcDescriptor(thread->schedstat_fd, text, sizeof text);
-    // The descriptor is this thread's, for ever: a later one with its number is not read by it.
-    if (n == 0) return Found::kGone;
-  } else {
-    char path[kTaskPathBytes];
-    ProcPath(pid, thread->tid, "schedstat", path);
-    if (tools->keep_descriptors && tools->kept_descriptors < kMaxKeptDescriptors) {
-      ++TheProcCounters().opens;
-      const int fd = open(path, O_RDONLY | O_CLOEXEC);
-      n = fd < 0 ? 0 : ReadProcDescriptor(fd, text, sizeof text);
-      if (n != 0) {
-        thread->schedstat_fd = fd;
-        ++tools->kept_descriptors;
-      } else if (fd >= 0) {
-        close(fd);
-      }
-    } else {
-      n = ReadProcFile(path, text, sizeof text);
-    }
-    if (n == 0) return errno == ESRCH ? Found::kGone : ReadTicks(pid, thread->tid, out);
-  }
+  const size_t n =
+      ReadKept(pid, thread->tid, "schedstat", &thread->schedstat_fd, tools, text, sizeof text);
+  if (n == 0) return errno == ESRCH ? Found::kGone : ReadTicks(pid, thread->tid, out);
   return ParseSchedStat(text, out) ? Found::kSchedStat : ReadTicks(pid, thread->tid, out);
 }
 
@@ -73,14 +78,34 @@ uint32_t StateOf(char letter) {
   }
 }
 
+// Calls that sleep interruptibly and in no other way.
+bool SleepsInterruptibly(int32_t number) {
+  switch (number) {
+    case 7:    // poll
+    case 23:   // select
+    case 35:   // nanosleep
+    case 202:  // futex
+    case 230:  // clock_nanosleep
+    case 232:  // epoll_wait
+    case 270:  // pselect6
+    case 271:  // ppoll
+    case 281:  // epoll_pwait
+      return true;
+    default:
+      return false;
+  }
+}
+
 // What the thread does now. False: it has ended.
-bool ReadState(uint32_t pid, WatchedThread* thread, SyscallFile* call) {
-  char path[kTaskPathBytes], text[256];
-  ProcPath(pid, thread->tid, "syscall", path);
-  const bool have_call = ReadProcFile(path, text, sizeof text) != 0 && ParseSyscallFile(text, call);
-  // A name is read once; a blocked one's letter tells more than its system call.
-  if (have_call && call->running && thread->name[0] != '\0') {
-    thread->state = kStateRunning;
+bool ReadState(uint32_t pid, WatchedThread* thread, LookTools* tools, SyscallFile* call) {
+  char text[256];
+  const bool have_call =
+      ReadKept(pid, thread->tid, "syscall", &thread->syscall_fd, tools, text, sizeof text) != 0 &&
+      ParseSyscallFile(text, call);
+  // A name may change; it is read along with the letter now and then.
+  const bool name_is_fresh = thread->name[0] != '\0' && ++thread->name_age % kNameLooks != 0;
+  if (have_call && name_is_fresh && (call->running || SleepsInterruptibly(call->number))) {
+    thread->state = call->running ? kStateRunning : kStateBlocked;
     return true;
   }
   StatFile stat;
@@ -212,7 +237,7 @@ bool LookAtThread(SampledProcess* process, WatchedThread* thread, int64_t now_ns
   thread->depth = 0;
   thread->piece = 0;
   SyscallFile call;
-  if (!ReadState(process->pid, thread, &call)) return false;
+  if (!ReadState(process->pid, thread, tools, &call)) return false;
   if (HasPython(*process)) {
     ReadPythonStack(process, thread, tools);
     if (thread->depth != 0) JudgeGil(process, thread, call);
@@ -227,10 +252,8 @@ bool LookAtThread(SampledProcess* process, WatchedThread* thread, int64_t now_ns
 
 void Unwatch(WatchedThread* thread, LookTools* tools) {
   if (thread->running_ip >= 0) tools->running->Close(thread->running_ip);
-  if (thread->schedstat_fd >= 0) {
-    close(thread->schedstat_fd);
-    --tools->kept_descriptors;
-  }
+  CloseKept(thread->schedstat_fd, tools);
+  CloseKept(thread->syscall_fd, tools);
   *thread = WatchedThread();
 }
 

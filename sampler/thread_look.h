@@ -44,9 +44,10 @@ inline constexpr size_t kMaxSampleDepth = kMaxStackDepth + kMaxNativeLeaves;
 struct WatchedThread {
   uint32_t tid = 0;  // 0: nobody
   uint8_t roles = 0;
-  int schedstat_fd = -1;  // -1: opened at each look
-  int running_ip = -1;    // slot of RunningIp; -1: none
+  int schedstat_fd = -1, syscall_fd = -1;  // -1: opened at each look
+  int running_ip = -1;                     // slot of RunningIp; -1: none
   char name[16] = {};
+  uint32_t name_age = 0;  // looks since it was read
 
   // As of the last look.
   int64_t look_ns = 0;  // CLOCK_MONOTONIC; 0: none yet

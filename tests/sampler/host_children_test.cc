@@ -2,8 +2,11 @@
 // Copyright the gpuprobe authors.
 //
 // What the sampler says about child processes whose doings are known.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -11,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <functional>
 #include <thread>
@@ -198,6 +203,40 @@ TEST(HostSamplerChildren, AHostThatMayNotReadItsOwnSystemCallsStillHasStates) {
                 return s.state == kStateBlocked;
               }),
                         0u);
+              return true;
+            }));
+}
+
+// What filters of old container runtimes do.
+bool ForbidDescriptorTables() {
+  struct sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_unshare, 2, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 436 /* close_range */, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+  };
+  const struct sock_fprog filter = {sizeof program / sizeof program[0], program};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+TEST(HostSamplerChildren, WithoutATableOfItsOwnItKeepsNoDescriptor) {
+  EXPECT_EQ(0, Unprivileged([] {
+              if (!ForbidDescriptorTables()) return true;
+              int ends[2];
+              if (pipe(ends) != 0) return false;
+              Child child(&SleepLong);
+              HostRun run;
+              const uint32_t pid = static_cast<uint32_t>(getpid());
+              if (!run.UntilSamples(pid, 20) || !Seen(&run, child.pid(), 5)) return false;
+              run.Stop();
+              EXPECT_FALSE(run.sampler().stats().private_descriptors);
+              EXPECT_THAT(run.processes().at(pid).unreadable(),
+                          testing::Contains(testing::HasSubstr("descriptor table")));
+              // The host's own are open, and none is left of ours.
+              EXPECT_EQ(fcntl(ends[1] + 1, F_GETFD), -1);
+              EXPECT_EQ(write(ends[1], "x", 1), 1);
               return true;
             }));
 }

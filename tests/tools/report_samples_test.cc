@@ -403,6 +403,22 @@ TEST_F(SamplesTest, NobodyIsHisOwnAncestor) {
   EXPECT_EQ(processes[5].parent, 0);
 }
 
+TEST_F(SamplesTest, BuildIdsOfModulesAreKeptOnce) {
+  TraceMaker trace;
+  for (const char* id : {"one", "one", "two"}) {
+    PieceMaker piece(kT);
+    piece.Text("other");
+    piece.Module("/lib/libc.so.6", id);
+    trace.Piece(piece.Seal(kT + 250 * kMs));
+  }
+  const Timeline t = LoadOne(&trace).timeline;
+  ASSERT_EQ(t.modules.size(), 2u);
+  EXPECT_EQ(t.strings[static_cast<size_t>(t.modules[0].file)], "/lib/libc.so.6");
+  EXPECT_EQ(t.modules[0].file, t.modules[1].file);
+  EXPECT_EQ(t.modules[0].build_id, "one");
+  EXPECT_EQ(t.modules[1].build_id, "two");
+}
+
 TEST_F(SamplesTest, TheLastUsageCounts) {
   TraceMaker trace;
   trace.Usage({5, 4, 3, 2});
