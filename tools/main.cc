@@ -22,6 +22,7 @@
 #include "tools/output.h"
 #include "tools/report.h"
 #include "tools/report_dump.h"
+#include "tools/report_gaps.h"
 #include "tools/report_parts.h"
 #include "tools/trace_loader.h"
 
@@ -100,6 +101,14 @@ absl::Status CheckProcess(const Timeline& timeline, const CommandLine& command) 
                    " in this run; it has: ", known.empty() ? "none" : absl::StrJoin(known, ", ")));
 }
 
+int64_t AbsoluteNs(const TimePoint& point, int64_t start_ns) {
+  // No record lies outside of these; the length of a window that does would overflow.
+  constexpr int64_t kEarliestNs = 0, kLatestNs = int64_t{1} << 62;
+  int64_t ns = point.ns;
+  if (!point.absolute && __builtin_add_overflow(start_ns, point.ns, &ns)) ns = kLatestNs;
+  return std::clamp(ns, kEarliestNs, kLatestNs);
+}
+
 absl::StatusOr<Options> MakeOptions(const Timeline& timeline, const CommandLine& command) {
   if (absl::Status status = CheckDevice(timeline, command); !status.ok()) return status;
   if (absl::Status status = CheckProcess(timeline, command); !status.ok()) return status;
@@ -108,20 +117,20 @@ absl::StatusOr<Options> MakeOptions(const Timeline& timeline, const CommandLine&
   options.pid = command.pid;
   if (command.min_gap_ns.has_value()) options.min_gap_ns = *command.min_gap_ns;
   const int64_t start_ns = WindowStart(timeline, command);
-  // No record lies outside of these; the length of a window that does would overflow.
-  constexpr int64_t kEarliestNs = 0, kLatestNs = int64_t{1} << 62;
-  const auto at = [&](const TimePoint& point) {
-    int64_t ns = point.ns;
-    if (!point.absolute && __builtin_add_overflow(start_ns, point.ns, &ns)) ns = kLatestNs;
-    return std::clamp(ns, kEarliestNs, kLatestNs);
-  };
-  if (command.from.has_value()) options.from_ns = at(*command.from);
-  if (command.to.has_value()) options.to_ns = at(*command.to);
+  if (command.from.has_value()) options.from_ns = AbsoluteNs(*command.from, start_ns);
+  if (command.to.has_value()) options.to_ns = AbsoluteNs(*command.to, start_ns);
   if (options.from_ns.has_value() && options.to_ns.has_value() &&
       *options.from_ns >= *options.to_ns) {
     return absl::InvalidArgumentError("--from must lie before --to");
   }
   return options;
+}
+
+GapChoice ChooseGap(const ExplainTarget& target, int64_t start_ns) {
+  GapChoice choice;
+  choice.rank = target.rank;
+  if (target.at.has_value()) choice.at_ns = AbsoluteNs(*target.at, start_ns);
+  return choice;
 }
 
 int Report(const CommandLine& command, const InputFiles& files) {
@@ -133,10 +142,17 @@ int Report(const CommandLine& command, const InputFiles& files) {
   if (!analysis.internal_error.empty()) {
     return Fail(absl::StrCat("internal error, no figures shown: ", analysis.internal_error));
   }
+  ReportInput input = {*run, analysis, *options, command.top};
+  ReportKind kind = command.report;
+  if (command.explain.has_value()) {
+    kind = ReportKind::kGap;
+    input.explain = ChooseGap(*command.explain, WindowStart(run->timeline, command));
+    if (const auto gap = FindGap(input); !gap.ok())
+      return Fail(std::string(gap.status().message()));
+  }
   absl::StatusOr<Output> output = Output::Open(command.output, files.paths);
   if (!output.ok()) return Fail(std::string(output.status().message()));
-  const ReportInput input = {*run, analysis, *options, command.top};
-  output->Write(RenderReport(command.report, command.format, input));
+  output->Write(RenderReport(kind, command.format, input));
   if (const absl::Status status = output->Close(); !status.ok()) return FailOutput(status);
   for (const Unusable& unusable : run->unusable) Fail(unusable.message);
   const bool complete = run->complete() && !CheckKernelRecords(input).unavailable;

@@ -20,6 +20,7 @@ constexpr Report kReports[] = {
     {"api", ApiText, ApiJson, ApiCsv},
     {"info", InfoText, InfoJson, InfoCsv},
     {"dump", nullptr, nullptr, nullptr},
+    {"gap", GapText, GapJson, GapCsv},
 };
 
 }  // namespace
