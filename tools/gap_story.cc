@@ -114,11 +114,12 @@ class Teller {
 
   std::vector<GapStory::Event> EventsOf(int32_t thread) const {
     std::vector<GapStory::Event> events;
-    for (size_t i = 0; i < timeline_.calls.size(); ++i) {
-      const HostCall& call = timeline_.calls[i];
-      if (call.start_ns >= gap_.end_ns) break;
-      if (call.thread != thread || call.end_ns <= gap_.begin_ns) continue;
-      const auto index = static_cast<int32_t>(i);
+    const auto lane = host_.CallsOf(thread);  // starts and ends ascend
+    auto at = std::partition_point(lane.begin(), lane.end(),
+                                   [&](int32_t c) { return Call(c).end_ns <= gap_.begin_ns; });
+    for (; at != lane.end() && Call(*at).start_ns < gap_.end_ns; ++at) {
+      const int32_t index = *at;
+      const HostCall& call = Call(index);
       GapStory::Event& event = events.emplace_back();
       event.begin_ns = call.start_ns;
       event.end_ns = call.end_ns;
