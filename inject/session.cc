@@ -30,6 +30,8 @@ constexpr size_t kOtherBytes = 3u << 20;
 // Below this CUPTI version (CUDA 12.9) a refused buffer request crashes CUPTI (seen by Kineto).
 constexpr uint32_t kFirstVersionThatMayBeRefused = 27;
 constexpr uint32_t kEventRings = 64;
+// What the sampler takes of the memory cap: an eighth, and no more than it has use for.
+constexpr size_t kSamplerShare = 8, kMostSamplerBytes = 8u << 20;
 // One is in use for each launching thread; a pool of fewer loses most of what a few threads do.
 constexpr size_t kFewestBuffers = 16;
 
@@ -45,6 +47,24 @@ int64_t BootMinusMonotonicNs() {
 }
 
 void ExitHandler() { g_session.FinishAtExit(); }
+
+bool StartThread(void* (*main)(void*), void* argument) {
+  sigset_t all, old;
+  sigfillset(&all);
+  // The new thread inherits the mask: no signal of the host is ever handled on it, and SIGXFSZ and
+  // SIGPIPE of its own writes stay pending.
+  if (pthread_sigmask(SIG_SETMASK, &all, &old) != 0) return false;
+  pthread_t thread;
+  const int error = pthread_create(&thread, nullptr, main, argument);
+  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  if (error == 0) pthread_detach(thread);
+  return error == 0;
+}
+
+void* SamplerMain(void* sampler) {
+  static_cast<sampler::HostSampler*>(sampler)->Run();
+  return nullptr;
+}
 
 }  // namespace
 
@@ -109,7 +129,8 @@ void Session::Off(const char* format, ...) {
 
 bool Session::ReserveMemory() {
   const size_t cap = static_cast<size_t>(config_.memory_mb) << 20;
-  const size_t pool_bytes = cap - kWriterBytes - kOtherBytes;
+  ReserveSampler();
+  const size_t pool_bytes = cap - kWriterBytes - kOtherBytes - sampler_bytes_;
   config_.buffer_kb = (config_.buffer_kb + 3) / 4 * 4;  // whole pages
   size_t buffer_bytes = static_cast<size_t>(config_.buffer_kb) << 10;
   if (buffer_bytes + 64 > pool_bytes / kFewestBuffers) {
@@ -135,13 +156,37 @@ bool Session::ReserveMemory() {
   }
   if (!pool_.Init(buffer_bytes, static_cast<uint32_t>(count))) return false;
   memory_bytes_ = kWriterBytes + pool_.reserved_bytes() + events_.reserved_bytes() +
-                  scratch_bytes_ + sizeof(Session);
+                  scratch_bytes_ + sampler_bytes_ + sizeof(Session);
 
   proto::WriterOptions options;
   options.memory_bytes = kWriterBytes;
   options.flush_period_ms = static_cast<uint32_t>(config_.flush_ms);
   options.file_id = file_id_;
   return writer_.Init(options, Drain::Hooks(this), writer_memory);
+}
+
+// Without memory for it the session goes on.
+void Session::ReserveSampler() {
+  if (config_.sample_hz == 0) return;
+  sampler::SamplerOptions options;
+  options.hz = static_cast<uint32_t>(config_.sample_hz);
+  options.python = config_.sample_python;
+  options.native = config_.sample_native;
+  options.children = config_.sample_children;
+  options.trace_minus_monotonic_ns = clock_.FromMonotonic(0);
+  // Two pieces a flush period, and so two to spare.
+  options.seal_period_ms = static_cast<uint32_t>(config_.flush_ms / 2);
+  options.memory_bytes = (static_cast<size_t>(config_.memory_mb) << 20) / kSamplerShare;
+  if (options.memory_bytes > kMostSamplerBytes) options.memory_bytes = kMostSamplerBytes;
+  const size_t bytes = sampler::HostSampler::MemoryBytes(options);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED || !sampler_.Init(options, memory)) {
+    warnings_.Add("the host is not sampled: no memory");
+    if (memory != MAP_FAILED) munmap(memory, bytes);
+    return;
+  }
+  sampler_bytes_ = bytes;
 }
 
 bool Session::StartCapture() {
@@ -169,17 +214,12 @@ void Session::KeepOutcomes() {
   std::memcpy(attributes_, outcomes, attribute_count_ * sizeof *outcomes);
 }
 
-bool Session::StartDrainThread() {
-  sigset_t all, old;
-  sigfillset(&all);
-  // The new thread inherits the mask: no signal of the host is ever handled on it, and SIGXFSZ and
-  // SIGPIPE of its own writes stay pending.
-  if (pthread_sigmask(SIG_SETMASK, &all, &old) != 0) return false;
-  pthread_t thread;
-  const int error = pthread_create(&thread, nullptr, &Drain::ThreadMain, this);
-  pthread_sigmask(SIG_SETMASK, &old, nullptr);
-  if (error == 0) pthread_detach(thread);
-  return error == 0;
+bool Session::StartDrainThread() { return StartThread(&Drain::ThreadMain, this); }
+
+void Session::StartSamplerThread() {
+  if (sampler_bytes_ == 0) return;
+  sampling_ = StartThread(&SamplerMain, &sampler_);
+  if (!sampling_) warnings_.Add("the host is not sampled: no thread could be started");
 }
 
 void Session::Start(const char* door) {
@@ -224,9 +264,11 @@ void Session::Start(const char* door) {
   } else {
     capturing = StartCapture();
   }
+  if (capturing) StartSamplerThread();
   start_duration_ns_ = MonotonicNs() - begin;
   if (!StartDrainThread()) {
     if (capturing) source_.Pause();
+    if (sampling_) sampler_.Stop();
     Off("no thread could be started");
     return;
   }

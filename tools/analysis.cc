@@ -8,6 +8,7 @@
 #include "tools/host_view.h"
 #include "tools/places.h"
 #include "tools/steady_part.h"
+#include "tools/steps.h"
 #include "tools/stream_order.h"
 #include "tools/unseen.h"
 #include "tools/verdict.h"
@@ -127,6 +128,10 @@ Analysis AnalyseWindow(const Timeline& timeline, const Options& options, const V
                                 analysis.devices, places);
   analysis.blind_ns = BlindNs(timeline, activities, analysis.devices);
   analysis.places = places.TakeTexts();
+  for (size_t d = 0; d < activities.size(); ++d) {
+    analysis.steps.push_back(
+        FindSteps(timeline, activities[d], analysis.devices[d], analysis.places));
+  }
   return analysis;
 }
 
@@ -143,7 +148,12 @@ Analysis Analyse(const Timeline& timeline, const Options& options) {
   Options narrowed = options;
   narrowed.from_ns = steady->start_ns;
   narrowed.to_ns = steady->end_ns;
-  analysis.verdict = Judge(timeline, AnalyseWindow(timeline, narrowed, views));
+  const Analysis later = AnalyseWindow(timeline, narrowed, views);
+  if (const auto warm_up = JudgeWarmUp(timeline, analysis, later, *steady)) {
+    analysis.verdict = *warm_up;
+    return analysis;
+  }
+  analysis.verdict = Judge(timeline, later);
   analysis.verdict.steady = steady;
   analysis.verdict.left_out = LeftOutText(analysis, *steady);
   return analysis;

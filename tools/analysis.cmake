@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Timeline in, figures out: pure, no dependency but the standard library.
 gpuprobe_offline_library(gpuprobe_analysis
+  ${CMAKE_CURRENT_LIST_DIR}/advice.cc
   ${CMAKE_CURRENT_LIST_DIR}/analysis.cc
   ${CMAKE_CURRENT_LIST_DIR}/attribution.cc
   ${CMAKE_CURRENT_LIST_DIR}/call_site.cc
@@ -18,7 +19,10 @@ gpuprobe_offline_library(gpuprobe_analysis
   ${CMAKE_CURRENT_LIST_DIR}/sample_judge.cc
   ${CMAKE_CURRENT_LIST_DIR}/sample_view.cc
   ${CMAKE_CURRENT_LIST_DIR}/steady_part.cc
+  ${CMAKE_CURRENT_LIST_DIR}/step_pattern.cc
+  ${CMAKE_CURRENT_LIST_DIR}/steps.cc
   ${CMAKE_CURRENT_LIST_DIR}/stream_order.cc
   ${CMAKE_CURRENT_LIST_DIR}/unseen.cc
   ${CMAKE_CURRENT_LIST_DIR}/verdict.cc
+  ${CMAKE_CURRENT_LIST_DIR}/verdict_facts.cc
   ${CMAKE_CURRENT_LIST_DIR}/waits.cc)

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "tools/diff.h"
 #include "tools/report.h"
 
 namespace gpuprobe::tools {
@@ -42,7 +43,8 @@ struct CommandLine {
   std::optional<int> top;
   std::optional<ExplainTarget> explain;  // only with ReportKind::kGaps
   std::string output;
-  std::vector<std::string> paths;
+  std::vector<FailCondition> fail_if;  // `diff` only
+  std::vector<std::string> paths;      // `diff`: two
 };
 
 // InvalidArgument, with a message for the user, for anything that is not understood. `arguments`

@@ -19,7 +19,20 @@
 
 namespace gpuprobe::tools {
 
-enum class ReportKind { kSummary, kGaps, kWaits, kKernels, kCopies, kApi, kInfo, kDump, kGap };
+enum class ReportKind {
+  kSummary,
+  kGaps,
+  kWaits,
+  kKernels,
+  kCopies,
+  kApi,
+  kSteps,
+  kHot,
+  kDiff,
+  kInfo,
+  kDump,
+  kGap  // one of kGaps
+};
 enum class Format { kText, kJson, kCsv };
 const char* ReportName(ReportKind kind);  // "summary", ...
 
@@ -37,7 +50,8 @@ struct ReportInput {
   std::optional<GapChoice> explain = {};  // for ReportKind::kGap, which FindGap() has found
 };
 
-// Everything but `dump`, which is a stream (report_dump.h). Ends in a newline.
+// Everything but `dump`, which is a stream (report_dump.h), and `diff`, which has two inputs
+// (report_diff.h). Ends in a newline.
 std::string RenderReport(ReportKind kind, Format format, const ReportInput& input);
 
 // One function for each report and format.
@@ -62,6 +76,12 @@ std::string CopiesCsv(const ReportInput& input);
 std::string ApiText(const ReportInput& input);
 std::string ApiJson(const ReportInput& input);
 std::string ApiCsv(const ReportInput& input);
+std::string StepsText(const ReportInput& input);
+std::string StepsJson(const ReportInput& input);
+std::string StepsCsv(const ReportInput& input);
+std::string HotText(const ReportInput& input);
+std::string HotJson(const ReportInput& input);
+std::string HotCsv(const ReportInput& input);
 std::string InfoText(const ReportInput& input);
 std::string InfoJson(const ReportInput& input);
 std::string InfoCsv(const ReportInput& input);

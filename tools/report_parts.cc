@@ -40,7 +40,9 @@ std::string WhyNoKernelRecords(const LoadedRun& run) {
       return absl::StrCat("CUPTI refused kernel records (error ", kind.result, ")");
     }
   }
-  const auto asked = [](const ProcessCapture& capture) {
+  const auto asked = [&run](const ProcessCapture& capture) {
+    const auto index = static_cast<size_t>(&capture - run.captures.data());
+    if (run.timeline.processes[index].sampled_only) return false;
     return capture.kinds.empty() ||
            std::any_of(capture.kinds.begin(), capture.kinds.end(),
                        [](const CaptureOutcome& kind) { return IsKernelKind(kind.name); });
@@ -211,10 +213,12 @@ std::string Completeness(const ReportInput& input) {
 
 std::string HeaderLine(const ReportInput& input) {
   const Timeline& timeline = input.run.timeline;
-  const std::string processes =
-      timeline.processes.size() == 1
-          ? "1 process"
-          : absl::StrCat(FormatCount(timeline.processes.size()), " processes");
+  const size_t traced = TracedProcesses(timeline);
+  std::string processes =
+      traced == 1 ? "1 process" : absl::StrCat(FormatCount(traced), " processes");
+  const size_t children = timeline.processes.size() - traced;
+  if (children == 1) absl::StrAppend(&processes, " and 1 child");
+  if (children > 1) absl::StrAppend(&processes, " and ", FormatCount(children), " children");
   std::string gpus = FormatPlural(timeline.devices.size(), "GPU");
   if (!timeline.devices.empty()) absl::StrAppend(&gpus, " (", DeviceNames(timeline), ")");
   const std::string line =

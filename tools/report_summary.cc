@@ -135,7 +135,7 @@ Trust Gather(const ReportInput& input) {
     const CostFacts& cost = input.run.captures[p].cost;
     if (!cost.known) continue;
     trust.cost_known = true;
-    trust.drain_cpu_ns += cost.drain_cpu_ns;
+    trust.drain_cpu_ns += cost.drain_cpu_ns + input.run.captures[p].sampler.cpu_ns;
     trust.captured_ns =
         std::max(trust.captured_ns, processes[p].capture_end_ns - processes[p].capture_begin_ns);
   }

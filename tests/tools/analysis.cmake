@@ -8,6 +8,7 @@ gpuprobe_test(analysis_test
     ${CMAKE_CURRENT_LIST_DIR}/analysis_interval_set_test.cc
     ${CMAKE_CURRENT_LIST_DIR}/analysis_meanwhile_test.cc
     ${CMAKE_CURRENT_LIST_DIR}/analysis_property_test.cc
+    ${CMAKE_CURRENT_LIST_DIR}/analysis_steps_test.cc
     ${CMAKE_CURRENT_LIST_DIR}/analysis_verdict_test.cc
     ${CMAKE_CURRENT_LIST_DIR}/analysis_waits_test.cc
   LIBS gpuprobe_analysis)
