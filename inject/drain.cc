@@ -169,6 +169,7 @@ void Drain::Run() {
   // Not now: on a busy machine this thread may begin after the application's first records.
   period_begin_ns_ = s_.capture_begin_ns_;
   last_frame_ns_ = MonotonicNs();
+  if (!s_.config_.capture) return RunWithoutCapture(tid);
   if (s_.off_reason_[0] != '\0') return Finish("off");
   // At once, so that a process that is killed within its first period leaves what it was and how it
   // was recorded, and does not go missing from the run.
@@ -188,7 +189,7 @@ void Drain::Run() {
     Answer();
     DrainBuffers();
     // A piece that was full before its time must not wait for the period's end.
-    if (s_.sampling_ && s_.sampler_.NearlyFull()) next_period = 0;
+    if (s_.sampling_ && s_.sampler_.waiting() >= sampler::HostSampler::kNearlyFull) next_period = 0;
     const int64_t now = MonotonicNs();
     if (now < next_period) continue;
     next_period = now + period_ns;
@@ -201,6 +202,22 @@ void Drain::Run() {
       last_look_ns = now;
       if (IsLastThread(tid, s_.sampling_ ? s_.sampler_.tid() : 0)) return FinishAsLast();
     }
+  }
+}
+
+// Writes what the process has used, now and then and at its end.
+void Drain::RunWithoutCapture(uint32_t tid) {
+  s_.writer_.CloseFrame();
+  for (;;) {
+    const uint32_t seen = s_.wake_.load(std::memory_order_acquire);  // partner: AskDrain
+    if (s_.finish_request_.load(std::memory_order_acquire) != 0) return Finish("exit");
+    FutexWait(&s_.wake_, seen, kLastThreadCheckNs);
+    if (IsLastThread(tid, 0)) return Finish("exit");
+    const int64_t now = MonotonicNs();
+    if (now - last_frame_ns_ < kHeartbeatNs) continue;
+    last_frame_ns_ = now;
+    s_.writer_.CloseFrame();
+    if (s_.file_.failed()) return CheckFile();
   }
 }
 
@@ -299,7 +316,8 @@ void Drain::Period(int64_t now) {
 }
 
 void Drain::CloseFrameIfDue(int64_t now) {
-  if (!s_.writer_.HasData() && s_.capture_written_ && now - last_frame_ns_ < kHeartbeatNs) return;
+  const bool has_data = s_.writer_.HasData() || (s_.sampling_ && s_.sampler_.waiting() != 0);
+  if (!has_data && s_.capture_written_ && now - last_frame_ns_ < kHeartbeatNs) return;
   s_.writer_.CloseFrame();
   last_frame_ns_ = now;
 }
@@ -376,7 +394,7 @@ void Drain::Finish(const char* reason) {
 void Drain::PrintLine() {
   const RunFacts& run = TheRun();
   struct stat now;
-  if (!run.root && !s_.config_.verbose) return;
+  if ((!run.root || !s_.config_.capture) && !s_.config_.verbose) return;
   if (syscall(SYS_fstat, 2, &now) != 0) return;
   if (now.st_dev != run.stderr_device || now.st_ino != run.stderr_inode) return;
   struct termios settings;

@@ -24,6 +24,7 @@ class Drain {
 
  private:
   void Run();
+  void RunWithoutCapture(uint32_t tid);
   void DrainBuffers();
   void Period(int64_t now);
   void FlushCupti(bool forced);

@@ -140,10 +140,7 @@ bool Session::ReserveMemory() {
         static_cast<long long>(config_.buffer_kb), static_cast<long long>(config_.memory_mb));
     buffer_bytes = static_cast<size_t>(config_.buffer_kb) << 10;
   }
-  void* writer_memory = mmap(nullptr, kWriterBytes, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (writer_memory == MAP_FAILED) return false;
-  if (!events_.Init(kEventRings)) return false;
+  if (!InitWriter() || !events_.Init(kEventRings)) return false;
   size_t count = pool_bytes / (buffer_bytes + 64);
   if (count > BufferPool::kMaxCount) count = BufferPool::kMaxCount;
   if (api_.version != 0 && api_.version < kFirstVersionThatMayBeRefused) {
@@ -157,12 +154,25 @@ bool Session::ReserveMemory() {
   if (!pool_.Init(buffer_bytes, static_cast<uint32_t>(count))) return false;
   memory_bytes_ = kWriterBytes + pool_.reserved_bytes() + events_.reserved_bytes() +
                   scratch_bytes_ + sampler_bytes_ + sizeof(Session);
+  return true;
+}
 
+bool Session::InitWriter() {
+  void* memory = mmap(nullptr, kWriterBytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return false;
   proto::WriterOptions options;
   options.memory_bytes = kWriterBytes;
   options.flush_period_ms = static_cast<uint32_t>(config_.flush_ms);
   options.file_id = file_id_;
-  return writer_.Init(options, Drain::Hooks(this), writer_memory);
+  return writer_.Init(options, Drain::Hooks(this), memory);
+}
+
+void Session::NameFile() {
+  ReadProcessFacts(&facts_);
+  process_start_ns_ = clock_.FromMonotonic(facts_.start_boot_ns - BootMinusMonotonicNs());
+  file_.SetName(TheRun().directory, facts_.host, facts_.pid, clock_.Now(), facts_.rank, file_id_,
+                static_cast<uint64_t>(config_.max_trace_mb) << 20);
 }
 
 // Without memory for it the session goes on.
@@ -230,10 +240,6 @@ void Session::Start(const char* door) {
   door_ = door;
   owner_pid_.store(Pid(), std::memory_order_relaxed);  // published by phase_
   LoadConfig(&config_, &warnings_);
-  if (!config_.capture) {
-    Off("GPUPROBE_CAPTURE is off");
-    return;
-  }
   if (TheRun().only_pid != 0 && TheRun().only_pid != Pid()) {
     Off("GPUPROBE_CHILDREN is off, and this is a child");
     return;
@@ -241,6 +247,7 @@ void Session::Start(const char* door) {
   if (getrandom(&file_id_, sizeof file_id_, GRND_NONBLOCK) != sizeof file_id_) {
     file_id_ = static_cast<uint64_t>(begin) * 0x9E3779B97F4A7C15ull + Pid();
   }
+  if (!config_.capture) return StartWithoutCapture();
   char why[300] = "";
   const char* preferred = config_.cupti_path[0] != '\0' ? config_.cupti_path : nullptr;
   const bool loaded = cupti::LoadCupti(&api_, preferred, why, sizeof why);
@@ -250,10 +257,7 @@ void Session::Start(const char* door) {
     Off("no memory for %lld MiB of buffers", static_cast<long long>(config_.memory_mb));
     return;  // nowhere to write the reason down, either
   }
-  ReadProcessFacts(&facts_);
-  process_start_ns_ = clock_.FromMonotonic(facts_.start_boot_ns - BootMinusMonotonicNs());
-  file_.SetName(TheRun().directory, facts_.host, facts_.pid, clock_.Now(), facts_.rank, file_id_,
-                static_cast<uint64_t>(config_.max_trace_mb) << 20);
+  NameFile();
   if (!TheRun().preloaded) InterceptLoadedClients();
   capture_begin_ns_ = clock_.Now();
   bool capturing = false;
@@ -282,6 +286,18 @@ void Session::Start(const char* door) {
     phase_.compare_exchange_strong(starting, Phase::kActive, std::memory_order_release,
                                    std::memory_order_relaxed);
   }
+}
+
+// No CUPTI, no sampler, no buffers: how long the process took and what it used, to compare runs
+// with.
+void Session::StartWithoutCapture() {
+  clock_.Init(nullptr);
+  Off("GPUPROBE_CAPTURE is off");
+  if (!InitWriter()) return;
+  memory_bytes_ = kWriterBytes + sizeof(Session);
+  NameFile();
+  capture_begin_ns_ = clock_.Now();
+  if (StartDrainThread()) std::atexit(&ExitHandler);
 }
 
 void Session::AskDrain(std::atomic<uint32_t>* request) {

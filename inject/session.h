@@ -94,7 +94,10 @@ class Session {
   static void OnBufferCompleted(void* context, uint32_t stream, uint8_t* buffer, size_t size,
                                 size_t valid_bytes);
 
+  void StartWithoutCapture();
   bool ReserveMemory();
+  bool InitWriter();
+  void NameFile();
   bool StartCapture();
   void KeepOutcomes();
   void ReserveSampler();

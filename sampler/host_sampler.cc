@@ -41,6 +41,9 @@ constexpr uint32_t kIdleWindows = 3;  // seconds below kIdlePermille until a thr
 constexpr size_t kChildrenPerTick = 8;
 // Children matter while the GPU is in use; a loader that takes a minute for a batch is such a use.
 constexpr int64_t kGpuUseNs = 60'000'000'000;
+// Without such a use everything is this much slower: a notebook that idles over night must neither
+// wake up all the time nor fill a disk.
+constexpr int64_t kIdleFactor = 10;
 // A reader goes to another child after this time, or when its own has slept for this long: finding
 // the interpreter anew takes about a millisecond.
 constexpr int64_t kReaderTurnNs = 3'000'000'000, kReaderIdleNs = 500'000'000;
@@ -81,6 +84,7 @@ struct HostSampler::State {
   SampleOutput output;
   ThreadScan scan;
   NativeLeaf native;
+  RunningIp running;
   Children children;
   NotedThreads noted;
 
@@ -105,6 +109,7 @@ struct HostSampler::State {
   uint32_t tick_stride = 1, busy_stride = 1;
   size_t children_per_tick = kChildrenPerTick;
   int64_t budget_begin_ns = 0, budget_ppm = kBudgetPpm;
+  bool was_over = false;
   int64_t own_cost_ns = 0, children_cost_ns = 0;  // since budget_begin_ns
   uint64_t cpu_ns = 0, calls_before = 0;
 
@@ -130,6 +135,7 @@ struct HostSampler::State {
   void LookAtChild(ChildProcess* child, int64_t now);
   bool LendReader(ChildProcess* child, int64_t now);
   void TakeReaderBack(SampledProcess* process);
+  bool GpuInUse(int64_t now) const;
   void Budget(int64_t now);
   void NoteRate();
   proto::SamplerTotals Totals() const;
@@ -166,6 +172,8 @@ bool HostSampler::Init(const SamplerOptions& options, void* memory) {
   s->scan.Init(take(ThreadScan::kMemoryBytes), pid);
   s->native.Init(take(NativeLeaf::kMemoryBytes), pid);
   s->children.Init(pid);
+  // Twice a tick, so that a thread that shares its CPU has one, too.
+  if (options.hz != 0) s->running.Init(kNsPerSecond / 2 / options.hz);
   if (options.python) {
     const size_t reader = PythonReader::MemoryBytes();
     while (s->reader_count < kMaxReaders && at + Aligned(reader) <= end) {
@@ -195,8 +203,9 @@ bool HostSampler::TakeSealed(const uint8_t** data, size_t* bytes) {
 
 void HostSampler::Release() { state_->output.pieces()->Release(); }
 
-bool HostSampler::NearlyFull() const {
-  return state_->output.pieces()->waiting() + 1 >= SealedPieces::kSlots;
+uint32_t HostSampler::waiting() const {
+  static_assert(kNearlyFull < SealedPieces::kSlots);
+  return state_->output.pieces()->waiting();
 }
 
 void HostSampler::Stop() {
@@ -257,6 +266,7 @@ void HostSampler::Run() {
 bool HostSampler::State::Begin() {
   if (!ProcIsOurs() || !Describe(static_cast<uint32_t>(getpid()), &self)) return false;
   if (!private_descriptors) AddNote(&self, "descriptor table of its own", "forbidden");
+  if (options.native && private_descriptors) tools.running = &running;
   Watch(self.pid, kRoleMain);
   return true;
 }
@@ -282,7 +292,8 @@ void HostSampler::State::Loop() {
   budget_begin_ns = grid;
   output.Begin(grid);
   for (;;) {
-    const int64_t period = full_rate_ns * tick_stride;
+    const int64_t slower = GpuInUse(grid) ? 1 : kIdleFactor;
+    const int64_t period = full_rate_ns * tick_stride * slower;
     grid += period;
     const int64_t late = MonotonicNs() - grid;
     if (late > 0) {
@@ -298,7 +309,7 @@ void HostSampler::State::Loop() {
     if (!WaitUntil(grid + period / 10 * jitter / 1000)) break;
     const int64_t now = MonotonicNs();
     Tick(now);
-    if (now - output.begin_ns() >= seal_ns) output.Seal(now, Totals());
+    if (now - output.begin_ns() >= seal_ns * slower) output.Seal(now, Totals());
     Budget(now);
   }
   output.Seal(MonotonicNs(), Totals());
@@ -482,9 +493,12 @@ void HostSampler::State::LookAtChild(ChildProcess* child, int64_t now) {
   }
 }
 
+bool HostSampler::State::GpuInUse(int64_t now) const {
+  return now - gpu_used_ns.load(std::memory_order_relaxed) < kGpuUseNs;  // stands alone
+}
+
 void HostSampler::State::LookAtChildren(int64_t now) {
-  const bool gpu_in_use =
-      now - gpu_used_ns.load(std::memory_order_relaxed) < kGpuUseNs;  // stands alone
+  const bool gpu_in_use = GpuInUse(now);
   size_t looked = 0;
   bool attached = false;
   for (size_t i = 0; i < Children::kMaxChildren && looked < children_per_tick; ++i) {
@@ -524,7 +538,9 @@ void HostSampler::State::Budget(int64_t now) {
   const int64_t children_ppm = children_cost_ns * 1000 / (elapsed / 1000);
   budget_begin_ns = now;
   own_cost_ns = children_cost_ns = 0;
-  if (own_ppm > budget_ppm) {
+  // Twice in a row: finding the interpreter and reading the maps cost some milliseconds, once.
+  const bool over = own_ppm > budget_ppm;
+  if (over && was_over) {
     if (busy_stride < kMaxStride && busy_count != 0) {
       busy_stride *= 2;
     } else if (tick_stride < kMaxStride) {
@@ -538,6 +554,7 @@ void HostSampler::State::Budget(int64_t now) {
       busy_stride /= 2;
     }
   }
+  was_over = over;
   if (children_ppm > budget_ppm && children_per_tick > 1) {
     children_per_tick /= 2;
   } else if (children_ppm * 3 < budget_ppm && children_per_tick < kChildrenPerTick) {

@@ -59,8 +59,9 @@ class HostSampler {
   // False: none.
   bool TakeSealed(const uint8_t** data, size_t* bytes);
   void Release();
-  // So many are waiting that the next ones may find no room.
-  bool NearlyFull() const;
+  // How many are waiting; from kNearlyFull on the next ones may find no room.
+  uint32_t waiting() const;
+  static constexpr uint32_t kNearlyFull = 3;
 
   // Asks Run to seal what it has and to return; does not wait.
   void Stop();

@@ -78,7 +78,7 @@ NativeLeaf::Kind NativeLeaf::KindOf(const char* path) {
 }
 
 // "begin-end rwxp offset dev inode   path"
-void NativeLeaf::AddMapping(const char* line, LocationTable* table) {
+void NativeLeaf::AddMapping(char* line, LocationTable* table) {
   uint64_t begin, end, offset;
   const char* p = line;
   if (!TakeHexPlain(&p, &begin) || *p++ != '-' || !TakeHexPlain(&p, &end) || *p++ != ' ') return;
@@ -87,6 +87,10 @@ void NativeLeaf::AddMapping(const char* line, LocationTable* table) {
   if (!TakeHexPlain(&p, &offset)) return;
   const char* path = std::strpbrk(p, "/[");
   if (path == nullptr) return;
+  // A file that was replaced since: its name is still what a reader looks for.
+  constexpr char kDeleted[] = " (deleted)";
+  char* suffix = std::strstr(line, kDeleted);
+  if (suffix != nullptr && suffix[sizeof kDeleted - 1] == '\0') *suffix = '\0';
   if (offset == 0 && std::strlen(path) < sizeof base_path_) {
     base_ = begin;
     std::strcpy(base_path_, path);
@@ -190,18 +194,27 @@ LocationId NativeLeaf::LocationOf(const ProcessMemory& memory, Mapping* mapping,
   return table->Intern(location);
 }
 
-LocationId NativeLeaf::Locate(const ProcessMemory& memory, uint64_t address, bool skip_dull,
-                              int64_t now_ns, LocationTable* table) {
-  Mapping* mapping = MappingOf(address, now_ns, table);
-  if (mapping == nullptr || (skip_dull && mapping->kind != Kind::kOrdinary)) return 0;
-  return LocationOf(memory, mapping, address, table);
+size_t NativeLeaf::FromChain(const ProcessMemory& memory, const uint64_t* addresses, size_t count,
+                             bool below_python, int64_t now_ns, LocationTable* table,
+                             LocationId* out) {
+  size_t found = 0;
+  for (size_t i = 0; i < count && found < kMaxNativeLeaves; ++i) {
+    Mapping* mapping = MappingOf(addresses[i], now_ns, table);
+    if (mapping == nullptr) continue;
+    if (below_python && mapping->kind == Kind::kInterpreter) break;
+    if (i != 0 && mapping->kind != Kind::kOrdinary) continue;
+    if (const LocationId id = LocationOf(memory, mapping, addresses[i], table)) out[found++] = id;
+  }
+  return found;
 }
 
 size_t NativeLeaf::Find(const ProcessMemory& memory, uint64_t sp, uint64_t pc, bool below_python,
                         int64_t now_ns, LocationTable* table, LocationId* out) {
   size_t found = 0;
-  if (const LocationId id = Locate(memory, pc, /*skip_dull=*/true, now_ns, table))
-    out[found++] = id;
+  Mapping* leaf = MappingOf(pc, now_ns, table);
+  if (leaf != nullptr && leaf->kind == Kind::kOrdinary) {
+    if (const LocationId id = LocationOf(memory, leaf, pc, table)) out[found++] = id;
+  }
   uint64_t words[kScannedBytes / 8];
   const size_t bytes = memory.ReadUpTo(sp & ~7ull, words, sizeof words);
   for (size_t i = 0; i < bytes / 8 && found < kMaxNativeLeaves; ++i) {

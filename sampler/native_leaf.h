@@ -38,10 +38,10 @@ class NativeLeaf {
   size_t Find(const ProcessMemory& memory, uint64_t sp, uint64_t pc, bool below_python,
               int64_t now_ns, LocationTable* table, LocationId* out);
 
-  // The location of one code address, 0: it lies in no module that tells something (`skip_dull`:
-  // libc and its kind count as such).
-  LocationId Locate(const ProcessMemory& memory, uint64_t address, bool skip_dull, int64_t now_ns,
-                    LocationTable* table);
+  // The same for a running thread, of the addresses that its frame pointers lead to, innermost
+  // first: where it is, in whatever module, and its first caller outside of libc's kind.
+  size_t FromChain(const ProcessMemory& memory, const uint64_t* addresses, size_t count,
+                   bool below_python, int64_t now_ns, LocationTable* table, LocationId* out);
 
  private:
   enum class Kind : uint8_t { kOrdinary, kDull, kInterpreter };  // kDull: libc, ld.so
@@ -60,7 +60,7 @@ class NativeLeaf {
   // Reads the maps again if they do not have `address`, and not too often.
   Mapping* MappingOf(uint64_t address, int64_t now_ns, LocationTable* table);
   void ReadMaps(LocationTable* table);
-  void AddMapping(const char* line, LocationTable* table);
+  void AddMapping(char* line, LocationTable* table);
   static bool FindBias(const ProcessMemory& memory, Mapping* mapping);
   static LocationId LocationOf(const ProcessMemory& memory, Mapping* mapping, uint64_t address,
                                LocationTable* table);

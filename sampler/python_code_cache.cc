@@ -215,8 +215,12 @@ bool PythonCodeCache::Locate(const Entry& entry, int64_t offset, LocationId* out
     return false;
   }
   if (!StillThere(entry)) return false;
-  const uint32_t number =
+  uint32_t number =
       PythonLine(layout.minor, {memory_->line_table, bytes}, entry.fields.first_line, offset);
+  // The compiler's own instructions have no line.
+  if (number == 0 && entry.fields.first_line > 0) {
+    number = static_cast<uint32_t>(entry.fields.first_line);
+  }
   *out = table_->Intern({entry.function, entry.file, number, 0, LocationKind::kPython});
   line = {key, *out};
   return true;

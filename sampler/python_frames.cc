@@ -79,11 +79,10 @@ void PythonFrameWalk::PlaceWindow(uint64_t chunk, uint64_t innermost) {
   window_end_ = std::min(page_end, frame_end + kWindowPastBytes);
 }
 
-// Window and hinted frames, twice, and which frame is innermost.
+// Window and hinted frames, twice, and in between which frame is innermost.
 bool PythonFrameWalk::ReadPlaces(uint64_t frame_cell, uint64_t* innermost) {
   ProcessMemory::Piece* pieces = memory_->pieces;
   size_t count = 0;
-  pieces[count++] = {frame_cell, innermost, sizeof(*innermost)};
   const auto add_hinted = [&](uint8_t* to) {
     for (size_t i = 0; i < hinted_; ++i, to += layout_->frame_bytes) {
       pieces[count++] = {hint_->addresses[i], to, layout_->frame_bytes};
@@ -97,8 +96,11 @@ bool PythonFrameWalk::ReadPlaces(uint64_t frame_cell, uint64_t* innermost) {
     uint8_t* second = memory_->window[1];
     if (inner != begin) pieces[count++] = {begin, first, inner - begin};
     pieces[count++] = {inner, first + (inner - begin), end - inner};
+    pieces[count++] = {frame_cell, innermost, sizeof(*innermost)};
     pieces[count++] = {inner, second + (inner - begin), end - inner};
     if (inner != begin) pieces[count++] = {begin, second, inner - begin};
+  } else {
+    pieces[count++] = {frame_cell, innermost, sizeof(*innermost)};
   }
   add_hinted(memory_->images + hinted_ * layout_->frame_bytes);
   return process_->ReadPieces(pieces, count);
@@ -166,8 +168,8 @@ PythonFrameWalk::Outcome PythonFrameWalk::ReadAllTwice(uint64_t frame_cell) {
   uint64_t innermost = 0;
   size_t pieces = 0;
   uint8_t* to = memory_->images;
-  memory_->pieces[pieces++] = {frame_cell, &innermost, sizeof(innermost)};
   for (int pass = 0; pass < 2; ++pass) {
+    if (pass == 1) memory_->pieces[pieces++] = {frame_cell, &innermost, sizeof(innermost)};
     for (size_t i = count_; i-- > 0; to += bytes) {
       memory_->pieces[pieces++] = {memory_->frames[i].address, to, bytes};
     }

@@ -3,13 +3,14 @@
 //
 // Walks the frames of one Python thread while it runs.
 //
-// What makes a stack true: all frames are read, and then all once more. One that stood at the same
-// instruction both times stood there in between (it was in a call), so at the moment between the
-// two readings the stack was as told. The innermost frame need not be at the same instruction both
-// times; it has to be the same function, so that it was no frame in the making. A thread that calls
-// and returns all the time changes its inner frames between the two readings (they are a fraction
-// of a microsecond apart where frames lie side by side, as from 3.11 on): the walk is tried again,
-// and if it never holds still, the frames outside the change are what is told.
+// What makes a stack true: all frames are read, then which one is innermost, then all frames once
+// more. One that stood at the same instruction both times stood there in between (it was in a
+// call), so at the moment between the two readings the stack was as told. The innermost frame need
+// not be at the same instruction both times; it has to be the same function called by the same
+// frame, so that it is no frame in the making and none that is gone. A thread that calls and
+// returns all the time changes its inner frames between the two readings (they are a fraction of a
+// microsecond apart where frames lie side by side, as from 3.11 on): the walk is tried again, and
+// if it never holds still, the frames outside the change are what is told.
 //
 // All that is read twice is read in one system call. That takes knowing where: from 3.11 on most
 // frames lie in a row below the innermost one; for those that do not, and for all of them before,

@@ -135,6 +135,12 @@ void ReadTarget(SampledProcess* process, WatchedThread* thread, const SyscallFil
   if (target[0] != '\0') thread->target = tools->locations->InternText(target);
 }
 
+void PutOnTop(const LocationId* leaves, size_t count, WatchedThread* thread) {
+  std::memmove(thread->stack + count, thread->stack, thread->depth * sizeof thread->stack[0]);
+  std::memcpy(thread->stack, leaves, count * sizeof leaves[0]);
+  thread->depth += static_cast<uint32_t>(count);
+}
+
 // Native code on top of the Python frames, or alone.
 void PushNative(SampledProcess* process, WatchedThread* thread, const SyscallFile& call,
                 LookTools* tools) {
@@ -143,10 +149,28 @@ void PushNative(SampledProcess* process, WatchedThread* thread, const SyscallFil
   LocationId leaves[kMaxNativeLeaves];
   const size_t count = tools->native->Find(process->memory, call.sp, call.pc, thread->depth != 0,
                                            thread->look_ns, tools->locations, leaves);
-  if (count == 0) return;
-  std::memmove(thread->stack + count, thread->stack, thread->depth * sizeof thread->stack[0]);
-  std::memcpy(thread->stack, leaves, count * sizeof leaves[0]);
-  thread->depth += static_cast<uint32_t>(count);
+  PutOnTop(leaves, count, thread);
+}
+
+// The same for a running thread, where the kernel tells. Where Python code runs its line says all.
+void PushRunning(SampledProcess* process, WatchedThread* thread, LookTools* tools) {
+  if (tools->native == nullptr || tools->running == nullptr || !OpenMemory(process)) return;
+  const bool python = thread->depth != 0;
+  if (python && (thread->flags & kSampleInCFunction) == 0) return;
+  if (thread->running_ip < 0) {
+    thread->running_ip = tools->running->Open(thread->tid);
+    if (thread->running_ip >= 0) return;  // nothing was read yet
+    if (tools->running->forbidden() == 0) return;
+    char why[32];
+    ErrorText(tools->running->forbidden(), why, sizeof why);
+    return AddNote(process, "native code of running threads (perf_event_open)", why);
+  }
+  RunningIp::Chain chain;
+  if (!tools->running->Read(thread->running_ip, &chain)) return;
+  LocationId leaves[kMaxNativeLeaves];
+  const size_t count = tools->native->FromChain(process->memory, chain.addresses, chain.count,
+                                                python, thread->look_ns, tools->locations, leaves);
+  PutOnTop(leaves, count, thread);
 }
 
 void Remember(WatchedThread* thread, const SchedStat& sched, int64_t now_ns) {
@@ -193,6 +217,7 @@ bool LookAtThread(SampledProcess* process, WatchedThread* thread, int64_t now_ns
     ReadPythonStack(process, thread, tools);
     if (thread->depth != 0) JudgeGil(process, thread, call);
   }
+  if (thread->state == kStateRunning) PushRunning(process, thread, tools);
   if (call.running) return true;
   thread->syscall = call.number;
   ReadTarget(process, thread, call, tools);
@@ -201,6 +226,7 @@ bool LookAtThread(SampledProcess* process, WatchedThread* thread, int64_t now_ns
 }
 
 void Unwatch(WatchedThread* thread, LookTools* tools) {
+  if (thread->running_ip >= 0) tools->running->Close(thread->running_ip);
   if (thread->schedstat_fd >= 0) {
     close(thread->schedstat_fd);
     --tools->kept_descriptors;

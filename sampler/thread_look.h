@@ -15,6 +15,7 @@
 #include "sampler/location_table.h"
 #include "sampler/native_leaf.h"
 #include "sampler/proc_files.h"
+#include "sampler/running_ip.h"
 #include "sampler/sampled_process.h"
 
 namespace gpuprobe::sampler {
@@ -44,6 +45,7 @@ struct WatchedThread {
   uint32_t tid = 0;  // 0: nobody
   uint8_t roles = 0;
   int schedstat_fd = -1;  // -1: opened at each look
+  int running_ip = -1;    // slot of RunningIp; -1: none
   char name[16] = {};
 
   // As of the last look.
@@ -72,6 +74,7 @@ struct WatchedThread {
 struct LookTools {
   LocationTable* locations = nullptr;
   NativeLeaf* native = nullptr;  // nullptr: not wanted, or not for this process
+  RunningIp* running = nullptr;  // of this process's threads; nullptr: not wanted, or not possible
   bool keep_descriptors = false;
   uint32_t kept_descriptors = 0;
   // Counts.

@@ -27,6 +27,7 @@
 #include "tools/report_gaps.h"
 #include "tools/report_parts.h"
 #include "tools/run_figures.h"
+#include "tools/symbolize.h"
 #include "tools/trace_loader.h"
 
 namespace gpuprobe::tools {
@@ -145,6 +146,7 @@ struct AnalysedRun {
 absl::StatusOr<AnalysedRun> LoadAndAnalyse(const CommandLine& command, const InputFiles& files) {
   absl::StatusOr<LoadedRun> run = LoadRun(files);
   if (!run.ok()) return run.status();
+  Symbolize({}, &run->timeline);
   const absl::StatusOr<Options> options = MakeOptions(run->timeline, command);
   if (!options.ok()) return options.status();
   Analysis analysis = Analyse(run->timeline, *options);

@@ -129,7 +129,14 @@ def run_one(name, options, record, folder):
         (options.keep / f"{name}.summary.json").write_text(summary_json)
         (options.keep / f"{name}.summary.txt").write_text(text)
         (options.keep / f"{name}.planted.json").write_text(json.dumps(planted) + "\n")
+        shutil.copytree(traces, options.keep / f"{name}.traces", dirs_exist_ok=True)
     summary = json.loads(summary_json)
+    # What the script measured is its loop; the verdict speaks of the steady part. Start-up is in neither.
+    steady = summary["verdict"].get("steady_ns")
+    if steady:
+        window = ("--from", f"@{steady['start']}", "--to", f"@{steady['end']}")
+        part = json.loads(report(options.dist, traces, "--format", "json", "--top", "100", *window))
+        summary = dict(part, verdict=summary["verdict"])
     return {
         "workload": name,
         "wall_s": round(wall_s, 2),
@@ -186,7 +193,7 @@ def parse_options():
     parser.add_argument("--sim", action="store_true", help="on the simulated GPU")
     parser.add_argument("--seconds", help="length of each loop; default: the workload's own")
     parser.add_argument("--timeout", type=float, default=60, help="seconds for one workload")
-    parser.add_argument("--keep", type=pathlib.Path, metavar="DIR", help="reports stay there")
+    parser.add_argument("--keep", type=pathlib.Path, metavar="DIR", help="reports and traces stay there")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="all results")
     parser.add_argument(
         "--dist",

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -199,6 +200,31 @@ TEST(HostSamplerChildren, AHostThatMayNotReadItsOwnSystemCallsStillHasStates) {
                         0u);
               return true;
             }));
+}
+
+// Where the interpreter is absent the child ends at once.
+TEST(HostSamplerChildren, TheLineOfAPythonWorkerIsSeen) {
+  if (std::system("python3 -c pass 2>/dev/null") != 0) GTEST_SKIP() << "no python3";
+  Child worker([] {
+    execlp("python3", "python3", "-c",
+           "def decode():\n while True: sum(i for i in range(1000))\ndecode()", nullptr);
+  });
+  HostRun run;
+  const auto in_decode = [&] {
+    return run.thread(worker.pid(), worker.pid()).Count([](const SeenSample& s) {
+      for (const std::string& frame : s.stack) {
+        if (frame.find("decode") != std::string::npos) return true;
+      }
+      return false;
+    });
+  };
+  ASSERT_TRUE(run.Until([&] {
+    return in_decode() >= 20 || (run.KnowsProcess(worker.pid()) &&
+                                 run.processes().at(worker.pid()).unreadable_size() != 0);
+  }));
+  const auto& facts = run.processes().at(worker.pid());
+  if (facts.unreadable_size() != 0) GTEST_SKIP() << facts.unreadable(0);
+  EXPECT_EQ(facts.python_version().substr(0, 2), "3.");
 }
 
 // A thread of ours that forks keeps its children in a list of its own.

@@ -368,6 +368,51 @@ TEST(HostSampler, FiveHundredThreadsFitIntoTheRound) {
   for (std::thread& thread : threads) thread.join();
 }
 
+bool EndsIn(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+TEST(HostSampler, NativeCodeOfARunningThreadIsNamed) {
+  Planted busy(&Spin);
+  HostRun run;
+  run.sampler().NoteCudaThread(busy.tid());
+  ASSERT_TRUE(run.UntilSamples(busy.tid(), 100));
+  run.Stop();
+  const auto& facts = run.processes().at(static_cast<uint32_t>(getpid()));
+  for (const std::string& note : facts.unreadable()) {
+    if (note.find("perf_event_open") != std::string::npos) GTEST_SKIP() << note;
+  }
+  const SeenThread& seen = run.thread(busy.tid());
+  EXPECT_GT(seen.Count([](const SeenSample& s) {
+    return !s.stack.empty() && EndsIn(s.stack[0], "sampler_host_threads_test");
+  }),
+            seen.samples.size() / 5);
+}
+
+TEST(HostSampler, NativeCodeOfABlockedThreadIsNamed) {
+  Planted idle(&Sleep);
+  HostRun run;
+  run.sampler().NoteCudaThread(idle.tid());
+  ASSERT_TRUE(run.UntilSamples(idle.tid(), 20));
+  run.Stop();
+  const SeenSample& last = run.thread(idle.tid()).samples.back();
+  ASSERT_FALSE(last.stack.empty());
+  EXPECT_TRUE(EndsIn(last.stack[0], "sampler_host_threads_test")) << last.stack[0];
+}
+
+TEST(HostSampler, NativeCodeIsLeftOutWhereItIsNotWanted) {
+  Planted busy(&Spin), idle(&Sleep);
+  SamplerOptions options;
+  options.native = false;
+  HostRun run(options);
+  run.sampler().NoteCudaThread(busy.tid());
+  run.sampler().NoteCudaThread(idle.tid());
+  ASSERT_TRUE(run.UntilSamples(busy.tid(), 30));
+  for (const uint32_t tid : {busy.tid(), idle.tid()}) {
+    EXPECT_EQ(run.thread(tid).Count([](const SeenSample& s) { return !s.stack.empty(); }), 0u);
+  }
+}
+
 TEST(HostSampler, OffMeansNoSample) {
   SamplerOptions options;
   options.hz = 0;
@@ -390,7 +435,7 @@ TEST(HostSampler, StopsWithinATickAndSealsWhatItHas) {
 // Nobody takes the pieces: they are counted, and the sampler goes on.
 TEST(HostSampler, SamplesWithoutASlotAreCounted) {
   HostRun run;
-  while (!run.sampler().NearlyFull()) usleep(10'000);
+  while (run.sampler().waiting() < HostSampler::kNearlyFull) usleep(10'000);
   usleep(300'000);
   run.Collect();
   ASSERT_TRUE(run.Until([&] { return run.last().samples_dropped() > 0; }));

@@ -5,3 +5,6 @@ if(NOT TARGET gpuprobe_python_reader)
 endif()
 add_executable(python_stacks_tool python_stacks_tool.cc)
 target_link_libraries(python_stacks_tool PRIVATE gpuprobe_warnings gpuprobe_sanitize gpuprobe_python_reader)
+gpuprobe_test(sampler_python_stacks_test SOURCES python_stacks_test.cc LIBS gpuprobe_python_reader LABELS sampler
+              TIMEOUT 600)
+set_property(TEST sampler_python_stacks_test APPEND PROPERTY ENVIRONMENT "GPUPROBE_TEST_SOURCE_DIR=${CMAKE_SOURCE_DIR}")

@@ -15,6 +15,10 @@ gpuprobe_test(report_samples_test
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/report_samples_test.cc
   LIBS gpuprobe_report gpuprobe_trace_maker GTest::gmock)
 
+gpuprobe_test(report_symbolize_test
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/report_symbolize_test.cc
+  LIBS gpuprobe_symbolize gpuprobe_format GTest::gmock ${CMAKE_DL_LIBS})
+
 gpuprobe_test(report_format_test
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/report_format_test.cc ${CMAKE_CURRENT_LIST_DIR}/report_command_line_test.cc
   LIBS gpuprobe_report GTest::gmock)
