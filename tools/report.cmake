@@ -13,7 +13,7 @@ gpuprobe_offline_library(gpuprobe_loader trace_loader.cc file_loader.cc load_bat
 target_link_libraries(gpuprobe_loader PUBLIC gpuprobe_proto_read absl::status absl::statusor
                       PRIVATE gpuprobe_analysis gpuprobe_format absl::flat_hash_map absl::strings)
 
-gpuprobe_offline_library(gpuprobe_report report.cc report_parts.cc report_summary.cc report_gaps.cc report_waits.cc
+gpuprobe_offline_library(gpuprobe_report report.cc report_parts.cc report_summary.cc trust.cc report_gaps.cc report_waits.cc
                          report_activity.cc report_steps.cc report_info.cc report_dump.cc dump_records.cc activity_stats.cc command_line.cc output.cc)
 target_link_libraries(gpuprobe_report PUBLIC gpuprobe_loader gpuprobe_analysis gpuprobe_format)
 

@@ -17,7 +17,7 @@ namespace gpuprobe::tools {
 namespace {
 
 constexpr size_t kDefaultRows = 20;
-constexpr size_t kNeighbourWidth = 26;
+constexpr size_t kNeighbourWidth = 18;
 
 struct Listed {
   const DeviceReport* device;

@@ -4,6 +4,7 @@ gpuprobe_test(analysis_test
     ${CMAKE_CURRENT_LIST_DIR}/analysis_activity_test.cc
     ${CMAKE_CURRENT_LIST_DIR}/analysis_attribution_test.cc
     ${CMAKE_CURRENT_LIST_DIR}/analysis_interval_set_test.cc
+    ${CMAKE_CURRENT_LIST_DIR}/analysis_kinds_test.cc
     ${CMAKE_CURRENT_LIST_DIR}/analysis_property_test.cc
     ${CMAKE_CURRENT_LIST_DIR}/analysis_steps_test.cc
     ${CMAKE_CURRENT_LIST_DIR}/analysis_verdict_test.cc
