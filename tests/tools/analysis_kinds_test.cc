@@ -76,8 +76,7 @@ struct Made {
 
 const char* const kNext = "train.py:27 in main";
 
-// --- input
-// ----------------------------------------------------------------------------------------
+// input
 
 TEST(Kinds, InputWaitWithBusyWorkersWantsMoreOfThemOrACheaperLine) {
   Made made(Cause::kInputWait, kNext, "queue.get, blocked in a pipe read");
@@ -158,8 +157,7 @@ TEST(Kinds, RequestWait) {
   EXPECT_EQ(v.evidence, "server.py:34 in serve (recv): 800 ms in 50 gaps, the longest 20.0 ms");
 }
 
-// --- the feeding thread
-// ---------------------------------------------------------------------------
+// the feeding thread
 
 TEST(Kinds, HostPythonAdvisesByItsPlace) {
   const Verdict v = Made(Cause::kHostPython, "train.py:26 in tokenize").Judged();
@@ -211,8 +209,7 @@ TEST(Kinds, CpuStarvedOfTheFeedingThread) {
             "the job may use 2 CPUs: run fewer threads on them, or allow more");
 }
 
-// --- CUDA calls, with the line they were made from
-// -------------------------------------------------
+// CUDA calls, with the line they were made from
 
 TEST(Kinds, ASynchronisationThatReadsAResultBack) {
   Made made(Cause::kSynchronisation, "train.py:31 in main", "cudaStreamSynchronize");
@@ -290,8 +287,7 @@ TEST(Kinds, EveryCauseHasAKind) {
   }
 }
 
-// --- the runner-up
-// --------------------------------------------------------------------------------
+// the runner-up
 
 TEST(Kinds, TheRunnerUpHasItsParts) {
   Made made(Cause::kInputWait, kNext);
@@ -309,8 +305,7 @@ TEST(Kinds, TheRunnerUpHasItsParts) {
   EXPECT_EQ(v.runner_up_where, "train.py:31 in main");
 }
 
-// --- periodic stalls
-// ------------------------------------------------------------------------------
+// periodic stalls
 
 // 100 steps of 8 ms, 2 ms of it idle; every `period`-th idles 60 ms more for `cause`.
 Made Stalled(uint64_t period, Cause cause) {
@@ -359,8 +354,7 @@ TEST(Kinds, StallsThatAreASmallPartOfTheIdleTimeAreNoVerdict) {
   EXPECT_EQ(Stalled(20, Cause::kHostNative).Judged().kind, "host_native");
 }
 
-// --- busy but empty
-// -------------------------------------------------------------------------------
+// busy but empty
 
 // 100 kernels of 950 us every millisecond, with `blocks` blocks each.
 Timeline Kernels(uint32_t blocks, uint32_t sms = 132, int streams = 1) {
@@ -402,8 +396,28 @@ TEST(Kinds, CollectivesAreMeantToHaveFewBlocks) {
   EXPECT_EQ(Analyse(t, {}).verdict.kind, "communication");
 }
 
-// --- warm-up
-// --------------------------------------------------------------------------------------
+TEST(Kinds, ADeviceThatCopiesFromPageableMemoryAllTheTime) {
+  for (const bool pageable : {true, false}) {
+    TimelineBuilder b;
+    for (int i = 0; i < 50; ++i) {
+      const int64_t at = i * 2 * kMs;
+      b.Copy(at, at + 1800 * kUs,
+             b.Call("cudaMemcpyAsync", CallClass::kCopy, at - 10 * kUs, at + 1750 * kUs), pageable);
+      b.Kernel(at + 1810 * kUs, at + 1990 * kUs, b.Launch(at + 1760 * kUs, at + 1765 * kUs));
+    }
+    const Verdict v = Analyse(b.Build(), {}).verdict;
+    EXPECT_EQ(v.kind, pageable ? "pageable_copy" : "gpu_bound");
+    if (!pageable) continue;
+    EXPECT_EQ(v.headline,
+              "Pageable copies: for 90 % of 100 ms the GPU did nothing but copy, 100 % of that "
+              "from or to pageable memory, which the driver stages in pieces.");
+    EXPECT_TRUE(Contains(v.evidence, "cudaMemcpyAsync (HtoD, pageable, thread 11 main): 50 calls"))
+        << v.evidence;
+    EXPECT_TRUE(Contains(v.action, "pin_memory=True")) << v.action;
+  }
+}
+
+// warm-up
 
 // Ten steps that load a kernel each, then a healthy loop of `busy_us` in each millisecond.
 Timeline WarmUp(int64_t busy_us) {
@@ -425,7 +439,7 @@ TEST(Kinds, WarmUpBeforeAHealthyLoop) {
   const Verdict v = Analyse(WarmUp(990), {}).verdict;
   EXPECT_EQ(v.kind, "warmup");
   EXPECT_TRUE(Contains(v.headline,
-                       "Warm-up: the GPU was idle 66 % of 1.50 s; 99 % of that in the "
+                       "Warm-up: the GPU was idle 66 % of 1.50 s; 100 % of that in the "
                        "first 1.02 s, and only 1.0 % of the time after it."))
       << v.headline;
   EXPECT_TRUE(Contains(v.evidence, "blocking API")) << v.evidence;
@@ -433,6 +447,18 @@ TEST(Kinds, WarmUpBeforeAHealthyLoop) {
   EXPECT_TRUE(Contains(v.where, "cuModuleLoadData")) << v.where;
   EXPECT_TRUE(Contains(v.action, "load early")) << v.action;
   EXPECT_FALSE(v.steady.has_value());
+}
+
+TEST(Kinds, OneLongGapOutsideCudaBeforeTheLoopIsSetUp) {
+  TimelineBuilder b;
+  int64_t now = 0;
+  for (int i = 0; i < 500; ++i) {
+    b.Kernel(now, now + 990 * kUs, b.Launch(now - 10 * kUs, now - 5 * kUs));
+    now += i == 5 ? 1000 * kMs : kMs;
+  }
+  const Verdict v = Analyse(b.Build(), {}).verdict;
+  EXPECT_EQ(v.kind, "gpu_bound");
+  EXPECT_TRUE(Contains(v.left_out, "start-up, GPU idle 97 %")) << v.left_out;
 }
 
 TEST(Kinds, WarmUpBeforeALoopWithATroubleOfItsOwnIsLeftOut) {
