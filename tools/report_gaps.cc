@@ -19,7 +19,7 @@ namespace gpuprobe::tools {
 namespace {
 
 constexpr size_t kDefaultRows = 20;
-constexpr size_t kNeighbourWidth = 26;
+constexpr size_t kNeighbourWidth = 18;
 
 const GpuOp* OpAt(const ReportInput& input, int32_t op) {
   return op < 0 ? nullptr : &input.run.timeline.ops[static_cast<size_t>(op)];

@@ -570,12 +570,12 @@ class WaitChecker {
   int64_t IdleAfter(int32_t index, int32_t device, int64_t end) const {
     for (const DeviceReport& report : a_.devices) {
       if (report.device != device) continue;
-      int64_t until = report.window.end_ns;
+      int64_t until = INT64_MIN;  // submits nothing any more
       for (size_t i = index + 1; i < c_.timeline.calls.size(); ++i) {
         if (c_.timeline.calls[i].thread != c_.timeline.calls[index].thread) continue;
         const GpuOp* op = OpOf(static_cast<int32_t>(i));
         if (op == nullptr || op->device != device) continue;
-        until = std::min(until, op->start_ns);
+        until = std::min(report.window.end_ns, op->start_ns);
         break;
       }
       const int64_t from = std::max(end, report.window.start_ns);
