@@ -49,7 +49,8 @@ struct GapView {
   int32_t whole_where = -1;
   // What the queued part is; found when first asked for.
   std::optional<Cause> queued;
-  int32_t queued_where = -1, queued_call = -1;
+  Shown queued_where = -1;
+  int32_t queued_call = -1;
 };
 
 class Attributor {
@@ -279,9 +280,10 @@ class Attributor {
     }
     view.queued = Cause::kDependency;
     view.queued_call = wait->call;
-    view.queued_where = wait->host_function || next.stream < 0
-                            ? places_.Id(PlaceKind::kHostFunction, view.thread)
-                            : places_.Id(PlaceKind::kStreamWait, next.stream, wait->stream);
+    const int32_t place = wait->host_function || next.stream < 0
+                              ? places_.Id(PlaceKind::kHostFunction, view.thread)
+                              : places_.Id(PlaceKind::kStreamWait, next.stream, wait->stream);
+    view.queued_where = shown_.OfDependency(place, wait->call, view.submission);
   }
 
   // --- the submitting thread before its call ----------------------------------------------------

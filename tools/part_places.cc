@@ -74,6 +74,22 @@ Shown PartPlaces::OfBetween(const Stretch& stretch, int64_t ns) {
                 [] { return std::string("between submissions"); });
 }
 
+Shown PartPlaces::OfDependency(int32_t place, int32_t ordering_call, int32_t submission) {
+  const int32_t call = ordering_call >= 0 ? ordering_call : submission;
+  if (call < 0) return place;
+  const HostEvidence::Made made = evidence_.SiteOfCall(call);
+  int32_t stack = made.stack, sample = made.sample;
+  if (stack < 0) {
+    // Ordering calls take a microsecond and are hardly ever hit; they stand among the submissions.
+    const HostCall& c = timeline_.calls[call];
+    const Stretch around = {c.thread, -1, -1, c.start_ns, c.end_ns, false};
+    sample = evidence_.samples.OfDispatch(around, c.start_ns);
+    if (sample >= 0) stack = timeline_.samples[sample].stack;
+  }
+  if (LinePlace(stack) < 0) return place;
+  return AtLine(place, stack, sample, [&] { return places_.texts()[place]; });
+}
+
 Shown PartPlaces::OfHost(const HostPart& part, int32_t thread) {
   const int32_t line_stack = part.line < 0 ? -1 : timeline_.samples[part.line].stack;
   int32_t place = LinePlace(line_stack);

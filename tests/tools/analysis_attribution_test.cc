@@ -186,6 +186,22 @@ TEST(Queued, BehindAnEventOfAnotherStreamIsDependency) {
             (Lines{"100-120 dependency: stream 13 waited for stream 7"}));
 }
 
+// Nothing hits a call of a microsecond: the line is that of the dispatch around it.
+TEST(Queued, ADependencyIsPutToTheLineThatDispatchedIt) {
+  TimelineBuilder b;
+  const int32_t second = b.AddStream(0, 13);
+  b.Kernel(0, 50, b.Launch(0, 2), second);
+  b.Kernel(0, 100, b.Launch(3, 5));
+  b.EventRecord(1, 0, 6, 7);
+  b.StreamWait(1, second, 8, 9);
+  b.Kernel(120, 200, b.Launch(10, 12), second);
+  b.AddSample(0, 4, 4, {4, 0}, HostState::kRunning, b.Stack({"/job/train.py:55 transform"}));
+  const Analysis analysis = Analyse(b.Build(), {});
+  EXPECT_EQ(PartsText(analysis), (Lines{"100-120 dependency: train.py:55 in transform"}));
+  ASSERT_EQ(analysis.devices[0].causes.size(), 1u);
+  EXPECT_EQ(analysis.devices[0].causes[0].sites[0].detail, "stream 13 waited for stream 7");
+}
+
 TEST(Queued, BehindAnEventOfAnotherDeviceIsDependency) {
   TimelineBuilder b;
   const int32_t remote = b.AddStream(b.AddDevice(), 9);
