@@ -110,7 +110,8 @@ class MapsReader {
 
 std::string_view BaseName(std::string_view path) {
   const size_t slash = path.rfind('/');
-  return slash == path.npos ? path : path.substr(slash + 1);
+  if (slash != path.npos) path.remove_prefix(slash + 1);
+  return path;
 }
 
 // The N of a "python3.N" in a path; 0: none.
