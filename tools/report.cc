@@ -18,8 +18,12 @@ constexpr Report kReports[] = {
     {"kernels", KernelsText, KernelsJson, KernelsCsv},
     {"copies", CopiesText, CopiesJson, CopiesCsv},
     {"api", ApiText, ApiJson, ApiCsv},
+    {"steps", StepsText, StepsJson, StepsCsv},
+    {"hot", HotText, HotJson, HotCsv},
+    {"diff", nullptr, nullptr, nullptr},
     {"info", InfoText, InfoJson, InfoCsv},
     {"dump", nullptr, nullptr, nullptr},
+    {"gap", GapText, GapJson, GapCsv},
 };
 
 }  // namespace

@@ -40,7 +40,9 @@ std::string WhyNoKernelRecords(const LoadedRun& run) {
       return absl::StrCat("CUPTI refused kernel records (error ", kind.result, ")");
     }
   }
-  const auto asked = [](const ProcessCapture& capture) {
+  const auto asked = [&run](const ProcessCapture& capture) {
+    const auto index = static_cast<size_t>(&capture - run.captures.data());
+    if (run.timeline.processes[index].sampled_only) return false;
     return capture.kinds.empty() ||
            std::any_of(capture.kinds.begin(), capture.kinds.end(),
                        [](const CaptureOutcome& kind) { return IsKernelKind(kind.name); });
@@ -91,6 +93,44 @@ std::string Blindness(const LoadedRun& run) {
   if (who.empty()) return "complete, nothing lost";
   return absl::StrCat("complete, but blind for up to ", FormatDuration(longest_ns), " at a time (",
                       who, ")");
+}
+
+// "1,500 records lost: dropped by CUPTI", one for each cause.
+std::vector<std::string> LossTexts(const LoadedRun& run) {
+  std::vector<std::pair<uint32_t, uint64_t>> losses;
+  uint64_t without_buffer = 0, dropped = 0;
+  for (const LossItem& loss : run.timeline.losses) {
+    if (!WordsForLoss(loss.cause).hides) continue;
+    if (loss.cause == kLossPoolExhausted) {
+      without_buffer += loss.count;
+      continue;
+    }
+    if (loss.cause == kLossCuptiDropped) dropped += loss.count;
+    auto at = std::find_if(losses.begin(), losses.end(),
+                           [&](const auto& l) { return l.first == loss.cause; });
+    if (at == losses.end()) at = losses.insert(losses.end(), {loss.cause, 0});
+    at->second += loss.count;
+  }
+  std::vector<std::string> texts;
+  for (const auto& [cause, count] : losses) {
+    const LossWords& words = WordsForLoss(cause);
+    const std::string one(words.unit, std::strlen(words.unit) - 1);  // units are plurals
+    texts.push_back(absl::StrCat(FormatPlural(count, one.c_str()), " lost: ", words.text));
+  }
+  if (without_buffer == 0) return texts;
+  // A refused request makes CUPTI drop records: one loss, told once.
+  const std::string times = absl::StrCat(
+      "no free buffer for CUPTI ",
+      without_buffer == 1 ? "once" : absl::StrCat(FormatCount(without_buffer), " times"),
+      " (memory cap)");
+  for (std::string& text : texts) {
+    if (dropped > 0 && text.find(WordsForLoss(kLossCuptiDropped).text) != text.npos) {
+      absl::StrAppend(&text, ", ", times);
+      return texts;
+    }
+  }
+  texts.push_back(times);
+  return texts;
 }
 
 const char* CopyDirection(uint8_t copy_kind) {
@@ -187,19 +227,7 @@ std::string Completeness(const ReportInput& input) {
     missing.push_back(absl::StrFormat("%d of %s not closed (killed or still running)", open.size(),
                                       FormatPlural(inputs.size(), "file")));
   }
-  std::vector<std::pair<uint32_t, uint64_t>> losses;
-  for (const LossItem& loss : run.timeline.losses) {
-    if (!WordsForLoss(loss.cause).hides) continue;
-    auto at = std::find_if(losses.begin(), losses.end(),
-                           [&](const auto& l) { return l.first == loss.cause; });
-    if (at == losses.end()) at = losses.insert(losses.end(), {loss.cause, 0});
-    at->second += loss.count;
-  }
-  for (const auto& [cause, count] : losses) {
-    const LossWords& words = WordsForLoss(cause);
-    const std::string one(words.unit, std::strlen(words.unit) - 1);  // units are plurals
-    missing.push_back(absl::StrCat(FormatPlural(count, one.c_str()), " lost: ", words.text));
-  }
+  for (std::string& loss : LossTexts(run)) missing.push_back(std::move(loss));
   for (const ProcessCapture& capture : run.captures) {
     if (!capture.off_reason.empty()) {
       missing.push_back(absl::StrCat("gpuprobe turned itself off: ", capture.off_reason));
@@ -211,10 +239,12 @@ std::string Completeness(const ReportInput& input) {
 
 std::string HeaderLine(const ReportInput& input) {
   const Timeline& timeline = input.run.timeline;
-  const std::string processes =
-      timeline.processes.size() == 1
-          ? "1 process"
-          : absl::StrCat(FormatCount(timeline.processes.size()), " processes");
+  const size_t traced = TracedProcesses(timeline);
+  std::string processes =
+      traced == 1 ? "1 process" : absl::StrCat(FormatCount(traced), " processes");
+  const size_t children = timeline.processes.size() - traced;
+  if (children == 1) absl::StrAppend(&processes, " and 1 child");
+  if (children > 1) absl::StrAppend(&processes, " and ", FormatCount(children), " children");
   std::string gpus = FormatPlural(timeline.devices.size(), "GPU");
   if (!timeline.devices.empty()) absl::StrAppend(&gpus, " (", DeviceNames(timeline), ")");
   const std::string line =
@@ -296,7 +326,23 @@ void WriteWait(const WaitRow& wait, JsonWriter* json) {
   json->BeginObject().Field("api", wait.api).Field("where", wait.where).Field("count", wait.count);
   json->Field("total_ns", wait.total_ns).Field("device_busy_ns", wait.device_busy_ns);
   json->Field("device_idle_ns", wait.device_idle_ns).Field("idle_after_ns", wait.idle_after_ns);
-  json->Field("longest_ns", wait.longest_ns).EndObject();
+  json->Field("longest_ns", wait.longest_ns);
+  if (!wait.detail.empty()) json->Field("detail", wait.detail);
+  json->EndObject();
+}
+
+void WriteOneMeanwhile(const Meanwhile& meanwhile, JsonWriter* json) {
+  json->BeginObject().Field("who", meanwhile.who).Field("threads", meanwhile.thread_count);
+  json->Field("on_cpu", meanwhile.on_cpu).Field("runnable", meanwhile.runnable);
+  json->Field("samples", meanwhile.samples);
+  json->Key("allowed_cpus");
+  meanwhile.allowed_cpus == 0 ? json->Null() : json->Value(meanwhile.allowed_cpus);
+  json->Key("sites").BeginArray();
+  for (const Meanwhile::Site& site : meanwhile.sites) {
+    json->BeginObject().Field("where", site.where).Field("share", site.share);
+    json->Field("on_cpu", site.on_cpu).EndObject();
+  }
+  json->EndArray().EndObject();
 }
 
 int64_t Origin(const Analysis& analysis) {
@@ -319,6 +365,10 @@ std::string RelativeTime(int64_t ns, int64_t origin_ns) {
 
 std::string WhereOf(const Analysis& analysis, const GapPart& part) {
   return part.where < 0 ? "" : analysis.places[static_cast<size_t>(part.where)];
+}
+
+std::string WhereOf(const WaitRow& wait) {
+  return wait.detail.empty() ? wait.where : absl::StrCat(wait.where, ", ", wait.detail);
 }
 
 const char* OpKindKey(OpKind kind) {

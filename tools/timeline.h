@@ -9,6 +9,7 @@
 #ifndef GPUPROBE_TOOLS_TIMELINE_H_
 #define GPUPROBE_TOOLS_TIMELINE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -141,6 +142,12 @@ struct CodeLocation {
   bool native = false;
 };
 
+// Which file a module path meant when it was sampled.
+struct Module {
+  int32_t file;          // index in Timeline::strings
+  std::string build_id;  // bytes of its GNU build id
+};
+
 // Call stacks as a tree: a node is a location and the node of its caller.
 struct StackNode {
   int32_t parent =
@@ -252,6 +259,7 @@ struct Timeline {
   // Host sampler.
   std::vector<std::string> strings;
   std::vector<CodeLocation> locations;
+  std::vector<Module> modules;  // those whose build id was recorded
   std::vector<StackNode> stacks;
   std::vector<HostSample> samples;     // sorted by (thread, time)
   std::vector<SampledPeriod> sampled;  // sorted by begin
@@ -265,6 +273,13 @@ struct Timeline {
   std::vector<Blind> blinds;          // sorted by begin
   std::vector<LossItem> losses;
 };
+
+// Processes with records of their own: without those at which a sampler only looked.
+inline size_t TracedProcesses(const Timeline& timeline) {
+  size_t count = 0;
+  for (const Process& process : timeline.processes) count += process.sampled_only ? 0 : 1;
+  return count;
+}
 
 }  // namespace gpuprobe::tools
 

@@ -84,7 +84,8 @@ const ProcessCapture& SameBoot(const std::vector<ProcessCapture>& captures,
   return wanted;
 }
 
-void AlignClocks(LoadedRun* run) {
+// Returns what the times of each process were shifted by.
+Shifts AlignClocks(LoadedRun* run) {
   Shifts shifts(run->captures.size(), 0);
   bool any = false;
   for (size_t p = 0; p < run->captures.size(); ++p) {
@@ -106,6 +107,7 @@ void AlignClocks(LoadedRun* run) {
                      run->timeline.processes[p].pid, " are shifted by ", FormatDuration(shift_ns)));
   }
   if (any) ApplyShifts(shifts, &run->timeline);
+  return shifts;
 }
 
 void CheckAligned(LoadedRun* run) {
@@ -152,7 +154,7 @@ absl::StatusOr<LoadedRun> LoadRun(const InputFiles& files) {
   }
   if (run.timeline.inputs.empty()) return absl::InvalidArgumentError(NothingReadable(run.unusable));
   loader.Finish();
-  AlignClocks(&run);
+  loader.samples()->Finish(AlignClocks(&run));
   CheckAligned(&run);
   SortTimeline(loader.runs(), &run.timeline);
   LinkCalls(&run);
