@@ -49,7 +49,7 @@ std::string_view CutText(std::string_view text) {
   if (text.size() <= kMaxTextBytes) return text;
   size_t end = kMaxTextBytes;
   while (end > kMaxTextBytes - 4 && (static_cast<uint8_t>(text[end]) & 0xC0) == 0x80) --end;
-  return text.substr(0, end);
+  return {text.data(), end};  // substr can throw
 }
 
 }  // namespace

@@ -463,9 +463,14 @@ PythonReader::Read PythonReader::ReadStack(pid_t tid, LocationTable* table, Pyth
   // is now, since it entered that one from the others.
   for (size_t i = 0; i < state_->thread_count; ++i) {
     if (state_->threads[i].tid != tid) continue;
-    const Read read = state_->ReadThread(state_->threads[i].state, table, out);
+    const uint64_t thread = state_->threads[i].state;
+    const Read read = state_->ReadThread(thread, table, out);
+    // A new thread's state bears the id of its creator until it begins, and one that has ended
+    // leaves its place to others.
+    if (PythonThreadTid(*state_->memory, state_->runtime.layout, thread) != tid) continue;
     if (read != Read::kNoPython) return read;
   }
+  out->depth = 0;
   return Read::kNoPython;
 }
 

@@ -196,30 +196,30 @@ bool Identify(const ProcessMemory& memory, const PythonSymbols& symbols, int min
   return true;
 }
 
-bool IsThreadOf(pid_t pid, uint64_t tid) {
-  if (tid == 0 || tid > INT32_MAX) return false;
+bool IsThreadOf(pid_t pid, pid_t tid) {
+  if (tid <= 0) return false;
   char suffix[24] = "/task/";
-  suffix[6 + FormatDecimal(suffix + 6, tid)] = '\0';
+  suffix[6 + FormatDecimal(suffix + 6, static_cast<uint64_t>(tid))] = '\0';
   char path[kProcPathBytes];
   FormatProcPath(path, pid, suffix);
   return access(path, F_OK) == 0;
 }
 
-uint64_t ThreadTid(const ProcessMemory& memory, const PythonLayout& layout, uint64_t thread) {
+}  // namespace
+
+pid_t PythonThreadTid(const ProcessMemory& memory, const PythonLayout& layout, uint64_t thread) {
   uint64_t value = 0;
   if (layout.thread_native_id != kNoOffset) {
     memory.ReadValue(thread + layout.thread_native_id, &value);
-    return value;
+    return value <= INT32_MAX ? static_cast<pid_t>(value) : 0;
   }
   uint32_t tid = 0;
   if (!memory.ReadValue(thread + layout.thread_pthread, &value) ||
       !memory.ReadValue(value + kTidInPthread, &tid)) {
     return 0;
   }
-  return tid;
+  return static_cast<pid_t>(tid);
 }
-
-}  // namespace
 
 PythonStatus PythonRuntimeFinder::Verify(const ProcessMemory& memory,
                                          const PythonRuntime& runtime) {
@@ -250,7 +250,8 @@ PythonStatus PythonRuntimeFinder::Verify(const ProcessMemory& memory,
     if (!memory.ReadValue(thread + layout.thread_interpreter, &owner) || owner != interpreter) {
       return PythonStatus::kUnsupported;
     }
-    if (IsThreadOf(memory.pid(), ThreadTid(memory, layout, thread))) return PythonStatus::kReady;
+    if (IsThreadOf(memory.pid(), PythonThreadTid(memory, layout, thread)))
+      return PythonStatus::kReady;
     if (!memory.ReadValue(thread + layout.thread_next, &thread)) break;
   }
   // Threads come and go, and their states a little before and after them: not enough to refuse it.

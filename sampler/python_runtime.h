@@ -27,6 +27,9 @@ struct PythonRuntime {
 // structure behind it (x86-64: 704 bytes of head and a list node; the same in 2.17 to 2.41).
 inline constexpr uint64_t kTidInPthread = 0x2d0;
 
+// The Linux tid in the PyThreadState at `thread`; 0: it cannot be told.
+pid_t PythonThreadTid(const ProcessMemory& memory, const PythonLayout& layout, uint64_t thread);
+
 class PythonRuntimeFinder {
  public:
   // Fixed memory of one search.

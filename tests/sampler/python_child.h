@@ -45,6 +45,16 @@ inline std::string OutputOf(const std::string& command) {
   return output;
 }
 
+// Version managers' wrapper scripts are slow, and what they start is found in their folders.
+inline bool IsElfProgram(const std::string& path) {
+  char magic[4] = {};
+  FILE* file = access(path.c_str(), X_OK) == 0 ? fopen(path.c_str(), "re") : nullptr;
+  if (file == nullptr) return false;
+  const bool whole = fread(magic, 1, sizeof(magic), file) == sizeof(magic);
+  fclose(file);
+  return whole && std::string_view(magic, sizeof(magic)) == "\177ELF";
+}
+
 // Every CPython 3.9 to 3.14 with a GIL that is found on the PATH and in version folders below
 // $HOME, one for each binary.
 inline std::vector<Interpreter> FindInterpreters() {
@@ -53,7 +63,7 @@ inline std::vector<Interpreter> FindInterpreters() {
     for (const char* name : {"python3", "python3.9", "python3.10", "python3.11", "python3.12",
                              "python3.13", "python3.14"}) {
       const std::string path = folder + "/" + name;
-      if (access(path.c_str(), X_OK) == 0) candidates.push_back(path);
+      if (IsElfProgram(path)) candidates.push_back(path);
     }
   };
   const char* path_variable = getenv("PATH");
@@ -73,7 +83,6 @@ inline std::vector<Interpreter> FindInterpreters() {
       closedir(folder);
     }
   }
-  // sys.executable leads from the wrapper scripts of version managers to what they start.
   std::map<std::string, Interpreter> found;
   std::map<std::string, bool> asked;
   for (const std::string& candidate : candidates) {
