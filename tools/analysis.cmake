@@ -7,6 +7,7 @@ gpuprobe_offline_library(gpuprobe_analysis
   ${CMAKE_CURRENT_LIST_DIR}/call_site.cc
   ${CMAKE_CURRENT_LIST_DIR}/cause_totals.cc
   ${CMAKE_CURRENT_LIST_DIR}/device_activity.cc
+  ${CMAKE_CURRENT_LIST_DIR}/gap_story.cc
   ${CMAKE_CURRENT_LIST_DIR}/host_split.cc
   ${CMAKE_CURRENT_LIST_DIR}/host_view.cc
   ${CMAKE_CURRENT_LIST_DIR}/interval_set.cc

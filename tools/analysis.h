@@ -152,7 +152,8 @@ struct WaitRow {
   int64_t total_ns = 0;        // blocked
   int64_t device_busy_ns = 0;  // of total: the device waited for was busy (harmless)
   int64_t device_idle_ns = 0;  // of total: it was idle
-  // Device idle after the wait, until the thread's next submission reached it.
+  // Device idle after the wait, until the thread's next submission reached it; after its last
+  // submission: 0.
   int64_t idle_after_ns = 0;
   int64_t longest_ns = 0;
   std::string detail = {};  // where `where` is a line: the rest, "DtoH, pageable"; may be empty

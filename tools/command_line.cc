@@ -86,6 +86,17 @@ absl::Status SetMinGap(const std::string& value, CommandLine* out) {
   return absl::OkStatus();
 }
 
+absl::Status SetExplain(const std::string& value, CommandLine* out) {
+  ExplainTarget target;
+  if (absl::SimpleAtoi(value, &target.rank)) {
+    if (target.rank == 0) return Invalid("explain", value, "gaps are counted from 1");
+  } else if (absl::Status status = SetTime("explain", value, &target.at); !status.ok()) {
+    return status;
+  }
+  out->explain = target;
+  return absl::OkStatus();
+}
+
 absl::Status AddFailCondition(const std::string& value, CommandLine* out) {
   absl::StatusOr<FailCondition> condition = ParseFailCondition(value);
   if (!condition.ok()) return condition.status();
@@ -101,6 +112,7 @@ absl::Status SetOption(const std::string& option, const std::string& value, Comm
   if (option == "to") return SetTime(option, value, &out->to);
   if (option == "min-gap") return SetMinGap(value, out);
   if (option == "top") return SetNumber(option, value, &out->top);
+  if (option == "explain") return SetExplain(value, out);
   if (option == "fail-if") return AddFailCondition(value, out);
   if (value.empty()) return Invalid(option, value, "a file name");
   out->output = value;
@@ -108,8 +120,8 @@ absl::Status SetOption(const std::string& option, const std::string& value, Comm
 }
 
 bool KnownOption(const std::string& option) {
-  for (const char* known :
-       {"format", "device", "process", "from", "to", "min-gap", "top", "output", "fail-if"}) {
+  for (const char* known : {"format", "device", "process", "from", "to", "min-gap", "top",
+                            "explain", "output", "fail-if"}) {
     if (option == known) return true;
   }
   return false;
@@ -158,6 +170,9 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arg
       out.paths.emplace_back(argument);
     }
   }
+  if (out.explain.has_value() && out.report != ReportKind::kGaps) {
+    return absl::InvalidArgumentError("--explain belongs to the subcommand gaps");
+  }
   if (out.paths.empty() && !out.help && !out.version) {
     return absl::InvalidArgumentError("no PATH: name trace files or the folder of a run");
   }
@@ -194,6 +209,8 @@ std::string HelpText() {
       "                           or @NS on the trace clock\n"
       "  --min-gap DURATION       list gaps of at least this (default 10us); totals hold all\n"
       "  --top N                  rows to list; 0: all (json and csv: all by default)\n"
+      "  --explain N|TIME         of gaps: one of them from end to end, by its place in the list\n"
+      "                           or by a time in it, as --from takes it\n"
       "  --output FILE            default: standard output\n"
       "  --fail-if CONDITION      diff: exit code 4 if it holds; may stand several times. "
       "'idle>+5%',\n"

@@ -26,6 +26,12 @@ struct TimePoint {
   bool absolute;
 };
 
+// A gap by its rank in the list, or by a time inside it.
+struct ExplainTarget {
+  uint64_t rank = 0;
+  std::optional<TimePoint> at;  // set: instead of the rank
+};
+
 struct CommandLine {
   bool help = false, version = false;
   ReportKind report = ReportKind::kSummary;
@@ -35,6 +41,7 @@ struct CommandLine {
   std::optional<TimePoint> from, to;
   std::optional<int64_t> min_gap_ns;
   std::optional<int> top;
+  std::optional<ExplainTarget> explain;  // only with ReportKind::kGaps
   std::string output;
   std::vector<FailCondition> fail_if;  // `diff` only
   std::vector<std::string> paths;      // `diff`: two

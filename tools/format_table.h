@@ -15,7 +15,7 @@ namespace gpuprobe::tools {
 // Columns that the first screen and all sentences keep to.
 inline constexpr size_t kReportWidth = 110;
 // Tables with many columns and long names.
-inline constexpr size_t kWideReportWidth = 150;
+inline constexpr size_t kWideReportWidth = 120;
 
 enum class Align { kLeft, kRight };
 

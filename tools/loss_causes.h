@@ -11,6 +11,7 @@
 namespace gpuprobe::tools {
 
 inline constexpr uint32_t kLossCuptiDropped = 1;
+inline constexpr uint32_t kLossPoolExhausted = 2;
 inline constexpr uint32_t kLossQueueFull = 3;
 inline constexpr uint32_t kLossWriterFull = 6;
 // No number of the file's: what End.buffers_outstanding says.

@@ -24,6 +24,7 @@
 #include "tools/report.h"
 #include "tools/report_diff.h"
 #include "tools/report_dump.h"
+#include "tools/report_gaps.h"
 #include "tools/report_parts.h"
 #include "tools/run_figures.h"
 #include "tools/symbolize.h"
@@ -104,6 +105,14 @@ absl::Status CheckProcess(const Timeline& timeline, const CommandLine& command) 
                    " in this run; it has: ", known.empty() ? "none" : absl::StrJoin(known, ", ")));
 }
 
+int64_t AbsoluteNs(const TimePoint& point, int64_t start_ns) {
+  // No record lies outside of these; the length of a window that does would overflow.
+  constexpr int64_t kEarliestNs = 0, kLatestNs = int64_t{1} << 62;
+  int64_t ns = point.ns;
+  if (!point.absolute && __builtin_add_overflow(start_ns, point.ns, &ns)) ns = kLatestNs;
+  return std::clamp(ns, kEarliestNs, kLatestNs);
+}
+
 absl::StatusOr<Options> MakeOptions(const Timeline& timeline, const CommandLine& command) {
   if (absl::Status status = CheckDevice(timeline, command); !status.ok()) return status;
   if (absl::Status status = CheckProcess(timeline, command); !status.ok()) return status;
@@ -112,20 +121,20 @@ absl::StatusOr<Options> MakeOptions(const Timeline& timeline, const CommandLine&
   options.pid = command.pid;
   if (command.min_gap_ns.has_value()) options.min_gap_ns = *command.min_gap_ns;
   const int64_t start_ns = WindowStart(timeline, command);
-  // No record lies outside of these; the length of a window that does would overflow.
-  constexpr int64_t kEarliestNs = 0, kLatestNs = int64_t{1} << 62;
-  const auto at = [&](const TimePoint& point) {
-    int64_t ns = point.ns;
-    if (!point.absolute && __builtin_add_overflow(start_ns, point.ns, &ns)) ns = kLatestNs;
-    return std::clamp(ns, kEarliestNs, kLatestNs);
-  };
-  if (command.from.has_value()) options.from_ns = at(*command.from);
-  if (command.to.has_value()) options.to_ns = at(*command.to);
+  if (command.from.has_value()) options.from_ns = AbsoluteNs(*command.from, start_ns);
+  if (command.to.has_value()) options.to_ns = AbsoluteNs(*command.to, start_ns);
   if (options.from_ns.has_value() && options.to_ns.has_value() &&
       *options.from_ns >= *options.to_ns) {
     return absl::InvalidArgumentError("--from must lie before --to");
   }
   return options;
+}
+
+GapChoice ChooseGap(const ExplainTarget& target, int64_t start_ns) {
+  GapChoice choice;
+  choice.rank = target.rank;
+  if (target.at.has_value()) choice.at_ns = AbsoluteNs(*target.at, start_ns);
+  return choice;
 }
 
 struct AnalysedRun {
@@ -166,9 +175,15 @@ bool ReportComplete(const ReportInput& input) {
 int Report(const CommandLine& command, const InputFiles& files) {
   const absl::StatusOr<AnalysedRun> analysed = LoadAndAnalyse(command, files);
   if (!analysed.ok()) return Fail(std::string(analysed.status().message()));
-  const ReportInput input = {analysed->run, analysed->analysis, analysed->options, command.top};
-  const int written =
-      FinishReport(RenderReport(command.report, command.format, input), files.paths, command);
+  ReportInput input = {analysed->run, analysed->analysis, analysed->options, command.top};
+  ReportKind kind = command.report;
+  if (command.explain.has_value()) {
+    kind = ReportKind::kGap;
+    input.explain = ChooseGap(*command.explain, WindowStart(input.run.timeline, command));
+    if (const auto gap = FindGap(input); !gap.ok())
+      return Fail(std::string(gap.status().message()));
+  }
+  const int written = FinishReport(RenderReport(kind, command.format, input), files.paths, command);
   if (written != kExitComplete) return written;
   return ReportComplete(input) ? kExitComplete : kExitPartial;
 }

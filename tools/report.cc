@@ -23,6 +23,7 @@ constexpr Report kReports[] = {
     {"diff", nullptr, nullptr, nullptr},
     {"info", InfoText, InfoJson, InfoCsv},
     {"dump", nullptr, nullptr, nullptr},
+    {"gap", GapText, GapJson, GapCsv},
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ gpuprobe_offline_library(gpuprobe_symbolize elf_symbols.cc symbolize.cc)
 target_link_libraries(gpuprobe_symbolize PUBLIC absl::status absl::statusor
                       PRIVATE gpuprobe_format absl::flat_hash_map absl::strings)
 
-gpuprobe_offline_library(gpuprobe_report report.cc report_parts.cc report_summary.cc report_gaps.cc report_waits.cc
+gpuprobe_offline_library(gpuprobe_report report.cc report_parts.cc report_summary.cc trust.cc report_gaps.cc report_gap.cc report_waits.cc
                          report_activity.cc report_steps.cc report_hot.cc report_diff.cc report_info.cc report_dump.cc
                          hot.cc run_figures.cc diff.cc dump_records.cc dump_samples.cc info_samples.cc activity_stats.cc
                          command_line.cc output.cc)

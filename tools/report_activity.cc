@@ -16,7 +16,7 @@ namespace gpuprobe::tools {
 namespace {
 
 constexpr size_t kDefaultRows = 30;
-constexpr size_t kNameWidth = 64;  // what kWideReportWidth leaves beside the numbers
+constexpr size_t kNameWidth = 44;  // what kWideReportWidth leaves beside the numbers
 
 // What differs between the three.
 struct Layout {

@@ -95,6 +95,44 @@ std::string Blindness(const LoadedRun& run) {
                       who, ")");
 }
 
+// "1,500 records lost: dropped by CUPTI", one for each cause.
+std::vector<std::string> LossTexts(const LoadedRun& run) {
+  std::vector<std::pair<uint32_t, uint64_t>> losses;
+  uint64_t without_buffer = 0, dropped = 0;
+  for (const LossItem& loss : run.timeline.losses) {
+    if (!WordsForLoss(loss.cause).hides) continue;
+    if (loss.cause == kLossPoolExhausted) {
+      without_buffer += loss.count;
+      continue;
+    }
+    if (loss.cause == kLossCuptiDropped) dropped += loss.count;
+    auto at = std::find_if(losses.begin(), losses.end(),
+                           [&](const auto& l) { return l.first == loss.cause; });
+    if (at == losses.end()) at = losses.insert(losses.end(), {loss.cause, 0});
+    at->second += loss.count;
+  }
+  std::vector<std::string> texts;
+  for (const auto& [cause, count] : losses) {
+    const LossWords& words = WordsForLoss(cause);
+    const std::string one(words.unit, std::strlen(words.unit) - 1);  // units are plurals
+    texts.push_back(absl::StrCat(FormatPlural(count, one.c_str()), " lost: ", words.text));
+  }
+  if (without_buffer == 0) return texts;
+  // A refused request makes CUPTI drop records: one loss, told once.
+  const std::string times = absl::StrCat(
+      "no free buffer for CUPTI ",
+      without_buffer == 1 ? "once" : absl::StrCat(FormatCount(without_buffer), " times"),
+      " (memory cap)");
+  for (std::string& text : texts) {
+    if (dropped > 0 && text.find(WordsForLoss(kLossCuptiDropped).text) != text.npos) {
+      absl::StrAppend(&text, ", ", times);
+      return texts;
+    }
+  }
+  texts.push_back(times);
+  return texts;
+}
+
 const char* CopyDirection(uint8_t copy_kind) {
   switch (copy_kind) {  // CUpti_ActivityMemcpyKind
     case 1:
@@ -189,19 +227,7 @@ std::string Completeness(const ReportInput& input) {
     missing.push_back(absl::StrFormat("%d of %s not closed (killed or still running)", open.size(),
                                       FormatPlural(inputs.size(), "file")));
   }
-  std::vector<std::pair<uint32_t, uint64_t>> losses;
-  for (const LossItem& loss : run.timeline.losses) {
-    if (!WordsForLoss(loss.cause).hides) continue;
-    auto at = std::find_if(losses.begin(), losses.end(),
-                           [&](const auto& l) { return l.first == loss.cause; });
-    if (at == losses.end()) at = losses.insert(losses.end(), {loss.cause, 0});
-    at->second += loss.count;
-  }
-  for (const auto& [cause, count] : losses) {
-    const LossWords& words = WordsForLoss(cause);
-    const std::string one(words.unit, std::strlen(words.unit) - 1);  // units are plurals
-    missing.push_back(absl::StrCat(FormatPlural(count, one.c_str()), " lost: ", words.text));
-  }
+  for (std::string& loss : LossTexts(run)) missing.push_back(std::move(loss));
   for (const ProcessCapture& capture : run.captures) {
     if (!capture.off_reason.empty()) {
       missing.push_back(absl::StrCat("gpuprobe turned itself off: ", capture.off_reason));

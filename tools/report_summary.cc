@@ -12,6 +12,7 @@
 #include "tools/format_text.h"
 #include "tools/format_units.h"
 #include "tools/report_parts.h"
+#include "tools/trust.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -44,6 +45,7 @@ std::string VerdictBlock(const ReportInput& input, const KernelRecordsCheck& che
   const Verdict& verdict = input.analysis.verdict;
   AppendLabelled(0, "VERDICT", verdict.headline, &out);
   AppendLabelled(0, "", verdict.evidence, &out);
+  AppendLabelled(0, "", verdict.meanwhile, &out);
   AppendLabelled(kLabelWidth, "do", verdict.action, &out);
   std::string bound;
   if (verdict.upper_bound_speedup >= kWorthNaming) {
@@ -114,70 +116,9 @@ std::string WaitsBlock(const ReportInput& input) {
   return out;
 }
 
-struct Trust {
-  uint64_t ops = 0, with_submission = 0;
-  int64_t idle_ns = 0, unknown_ns = 0, drain_cpu_ns = 0, captured_ns = 0;
-  bool cost_known = false;
-};
-
-Trust Gather(const ReportInput& input) {
-  Trust trust;
-  for (const DeviceReport& device : input.analysis.devices) {
-    trust.ops += device.ops;
-    trust.with_submission += device.ops_with_submission;
-    trust.idle_ns += device.idle_ns;
-    for (const CauseTotal& cause : device.causes) {
-      if (cause.cause == Cause::kUnknown) trust.unknown_ns += cause.total_ns;
-    }
-  }
-  const auto& processes = input.run.timeline.processes;
-  for (size_t p = 0; p < input.run.captures.size(); ++p) {
-    const CostFacts& cost = input.run.captures[p].cost;
-    if (!cost.known) continue;
-    trust.cost_known = true;
-    trust.drain_cpu_ns += cost.drain_cpu_ns + input.run.captures[p].sampler.cpu_ns;
-    trust.captured_ns =
-        std::max(trust.captured_ns, processes[p].capture_end_ns - processes[p].capture_begin_ns);
-  }
-  return trust;
-}
-
 std::string TrustLine(const ReportInput& input) {
-  const Trust trust = Gather(input);
-  std::string text;
-  if (trust.ops > 0) {
-    text = absl::StrCat(
-        FormatPercent(static_cast<double>(trust.with_submission), static_cast<double>(trust.ops)),
-        " of launches seen; ");
-  }
-  if (trust.idle_ns > 0) {
-    absl::StrAppend(&text,
-                    FormatPercent(static_cast<double>(trust.idle_ns - trust.unknown_ns),
-                                  static_cast<double>(trust.idle_ns)),
-                    " of idle explained; ");
-  }
-  if (trust.cost_known && trust.captured_ns > 0) {
-    absl::StrAppend(&text, "own cost ",
-                    FormatPercent(static_cast<double>(trust.drain_cpu_ns),
-                                  static_cast<double>(trust.captured_ns)),
-                    " of a core; ");
-  }
-  std::vector<std::string> takers;
-  for (const Blind& blind : input.run.timeline.blinds) {
-    if (std::find(takers.begin(), takers.end(), blind.who) == takers.end())
-      takers.push_back(blind.who);
-  }
-  if (input.analysis.blind_ns == 0 && takers.empty()) {
-    absl::StrAppend(&text, "no blind period");
-  } else {
-    absl::StrAppend(&text, "blind for ", FormatDuration(input.analysis.blind_ns));
-    if (!takers.empty()) absl::StrAppend(&text, " (", takers.front());
-    if (takers.size() > 1) absl::StrAppend(&text, " and ", takers.size() - 1, " more");
-    if (!takers.empty()) absl::StrAppend(&text, ")");
-  }
-  if (!input.run.aligned) absl::StrAppend(&text, "; clocks of several hosts not aligned");
   std::string out = "\n";
-  AppendLabelled(0, "TRUST", text, &out);
+  AppendLabelled(0, "TRUST", TrustText(input, MeasureTrust(input)), &out);
   return out;
 }
 
@@ -266,19 +207,30 @@ void WriteDevice(const ReportInput& input, const DeviceReport& device, bool know
   json->EndObject();
 }
 
+void WriteRunnerUp(const Verdict& verdict, JsonWriter* json) {
+  if (!verdict.runner_up_cause) {
+    json->Null();
+    return;
+  }
+  json->BeginObject().Field("cause", CauseKey(*verdict.runner_up_cause));
+  json->Field("share", verdict.runner_up_share).Field("where", verdict.runner_up_where).EndObject();
+}
+
 void WriteVerdict(const ReportInput& input, const KernelRecordsCheck& check, JsonWriter* json) {
   const Verdict& verdict = input.analysis.verdict;
   json->Key("verdict").BeginObject();
   if (check.unavailable) {
     json->Field("kind", "not_enough_data").Field("text", KernelRecordsText(check));
-    json->Field("evidence", "").Field("action", "");
+    json->Field("where", "").Field("evidence", "").Field("meanwhile", "").Field("action", "");
     json->Key("upper_bound_speedup").Null();
-    json->Field("runner_up", "");
+    json->Key("runner_up").Null();
   } else {
     json->Field("kind", verdict.kind).Field("text", verdict.headline);
-    json->Field("evidence", verdict.evidence).Field("action", verdict.action);
+    json->Field("where", verdict.where).Field("evidence", verdict.evidence);
+    json->Field("meanwhile", verdict.meanwhile).Field("action", verdict.action);
     json->Field("upper_bound_speedup", verdict.upper_bound_speedup);
-    json->Field("runner_up", verdict.runner_up);
+    json->Key("runner_up");
+    WriteRunnerUp(verdict, json);
     if (verdict.steady) {
       json->Key("steady_ns").BeginObject();
       json->Field("start", verdict.steady->start_ns).Field("end", verdict.steady->end_ns);
@@ -305,7 +257,6 @@ std::string SummaryText(const ReportInput& input) {
 
 std::string SummaryJson(const ReportInput& input) {
   const KernelRecordsCheck check = CheckKernelRecords(input);
-  const Trust trust = Gather(input);
   std::string out;
   JsonWriter json(&out);
   BeginReport(ReportKind::kSummary, input, &json);
@@ -319,12 +270,7 @@ std::string SummaryJson(const ReportInput& input) {
   for (const WaitRow& wait : input.analysis.waits) WriteWait(wait, &json);
   json.EndArray();
   WriteVerdict(input, check, &json);
-  json.Key("trust").BeginObject();
-  json.Field("operations", trust.ops).Field("operations_with_submission", trust.with_submission);
-  json.Field("idle_ns", check.unavailable ? 0 : trust.idle_ns);
-  json.Field("idle_unknown_ns", check.unavailable ? 0 : trust.unknown_ns);
-  json.Field("drain_cpu_ns", trust.drain_cpu_ns).Field("captured_ns", trust.captured_ns);
-  json.Field("blind_ns", input.analysis.blind_ns).Field("aligned", input.run.aligned).EndObject();
+  WriteTrust(input, MeasureTrust(input), !check.unavailable, &json);
   EndReport(input, &json);
   return out;
 }

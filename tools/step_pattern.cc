@@ -30,7 +30,8 @@ constexpr double kLeastVote = 0.6;
 // What comes every few iterations (a printed loss, a checkpoint) costs a finer level this much.
 constexpr double kFinerMayLack = 0.25;
 // Many times as many segments in which the host rarely takes part, where it does in the coarser
-// ones: layers, not steps. Only what comes very rarely is forgiven them.
+// ones: layers, not steps, unless it is the host's doing alone (a printed loss) that comes so
+// rarely.
 constexpr double kInnerRatio = 8, kInnerHost = 0.5, kInnerMayLack = 0.05;
 // Levels of nearly the same count are one level, seen by several anchors.
 constexpr double kSameLevel = 1.5;
@@ -39,7 +40,8 @@ struct Anchor {
   uint64_t key;  // token id, or pair: (previous + 1) << 32 | id
   std::vector<size_t> at;
   double regular = 0, vote = 0;
-  double host = 0;  // share of segments in which the host takes part
+  double device_vote = 0;  // of those that are not the host's doing
+  double host = 0;         // share of segments in which the host takes part
   size_t median_distance = 0;
 };
 
@@ -114,10 +116,12 @@ class PatternFinder {
       // loss that is printed now and then would weigh as much as the model.
       weight_.push_back(std::log2(1.0 + static_cast<double>(count)));
     }
+    of_host_.assign(weight_.size(), false);
     voters_.reserve(sample.size());
     for (const StepToken& token : sample) {
       const auto voter = voter_of_.find(token.id);
       voters_.push_back(voter == voter_of_.end() ? -1 : voter->second);
+      if (voters_.back() >= 0 && token.host) of_host_[static_cast<size_t>(voters_.back())] = true;
     }
   }
 
@@ -212,12 +216,17 @@ class PatternFinder {
       with_host += host;
       for (size_t v = 0; v < voters; ++v) counts[v].push_back(in_segment[v]);
     }
-    double agreed = 0, all = 0;
+    double agreed = 0, all = 0, device_agreed = 0, device_all = 0;
     for (size_t v = 0; v < voters; ++v) {
+      const double agrees = weight_[v] * ShareOfMode(&counts[v]);
       all += weight_[v];
-      agreed += weight_[v] * ShareOfMode(&counts[v]);
+      agreed += agrees;
+      if (of_host_[v]) continue;
+      device_all += weight_[v];
+      device_agreed += agrees;
     }
     anchor->vote = all > 0 ? agreed / all : 0;
+    anchor->device_vote = device_all > 0 ? device_agreed / device_all : 0;
     anchor->host = static_cast<double>(with_host) / static_cast<double>(looked_at);
   }
 
@@ -255,8 +264,11 @@ class PatternFinder {
     const Anchor* best = nullptr;
     size_t finest = 0;
     for (const Anchor* anchor : tried) {  // by count, descending
-      const double may_lack = IsInside(*anchor, *highest) ? kInnerMayLack : kFinerMayLack;
-      if (anchor->vote < std::max(kLeastVote, highest->vote - may_lack)) continue;
+      if (anchor->vote < std::max(kLeastVote, highest->vote - kFinerMayLack)) continue;
+      if (IsInside(*anchor, *highest) &&
+          anchor->device_vote < highest->device_vote - kInnerMayLack) {
+        continue;
+      }
       if (best == nullptr) finest = anchor->at.size();
       if (static_cast<double>(anchor->at.size()) * kSameLevel < static_cast<double>(finest)) break;
       if (best == nullptr || anchor->vote > best->vote) best = anchor;
@@ -323,6 +335,7 @@ class PatternFinder {
   const std::span<const StepToken> sequence_;
   std::unordered_map<uint32_t, int> voter_of_;
   std::vector<double> weight_;  // by voter
+  std::vector<bool> of_host_;   // by voter: a synchronisation, or a copy from or to the host
   std::vector<int> voters_;     // of each token of the sample; -1: none
   std::vector<Anchor> anchors_;
 };

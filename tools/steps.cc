@@ -289,15 +289,21 @@ void MeasureDurations(DeviceSteps* result) {
 }
 
 // The distance that nearly all neighbouring slow steps have, give or take one; 0: none.
-uint64_t PeriodOf(const std::vector<size_t>& slow) {
+uint64_t PeriodOf(const std::vector<size_t>& slow, size_t steps) {
   std::vector<size_t> distances;
-  size_t previous = SIZE_MAX;
+  size_t first = SIZE_MAX, previous = SIZE_MAX;
   for (size_t at : slow) {
     if (at < kWarmUpSteps) continue;
+    if (first == SIZE_MAX) first = at;
     if (previous != SIZE_MAX) distances.push_back(at - previous);
     previous = at;
   }
-  if (distances.size() + 1 < kFewestForPeriod) return 0;
+  if (distances.empty()) return 0;
+  // Of two: the one before the first and the one after the second must lie outside of the run.
+  if (distances.size() + 1 < kFewestForPeriod &&
+      (first > distances[0] + kWarmUpSteps || steps - previous > distances[0] + 1)) {
+    return 0;
+  }
   std::vector<size_t> sorted = distances;
   std::sort(sorted.begin(), sorted.end());
   const size_t median = sorted[sorted.size() / 2];
@@ -347,7 +353,7 @@ void FindSlowSteps(const DeviceReport& report, const std::vector<std::string>& p
     if (step.slow) slow.push_back(i);
   }
   result->slow_steps = slow.size();
-  result->slow_period = PeriodOf(slow);
+  result->slow_period = PeriodOf(slow, result->steps.size());
   if (slow.empty()) return;
   std::array<int64_t, kAmounts> slow_sum{};
   std::array<std::vector<int64_t>, kAmounts> others;
@@ -390,7 +396,8 @@ DeviceSteps FindSteps(const Timeline& timeline, const DeviceActivity& activity,
   const SequenceMaker maker(timeline, activity, report);
   const Found found = FindInSequence(timeline, maker);
   if (found.pattern.begins.empty()) {
-    result.why_none = "no repeating pattern in " + std::to_string(maker.op_count()) + " operations";
+    result.why_none = "nothing repeats as a loop's steps do in " +
+                      std::to_string(maker.op_count()) + " operations";
     return result;
   }
   const std::vector<int64_t> times = Boundaries(timeline, found, report, &result.first_op);

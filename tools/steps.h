@@ -22,7 +22,8 @@ namespace gpuprobe::tools {
 inline constexpr double kSlowStep = 1.5;
 // Slow steps among the first few are warm-up and no part of a rhythm.
 inline constexpr size_t kWarmUpSteps = 3;
-// From two slow steps any distance could be called a period.
+// From two slow steps any distance could be called a period; they need the ends of the run to
+// agree.
 inline constexpr size_t kFewestForPeriod = 3;
 
 // Of one device in its window. `activity` and `report` are of the same device and options, with the

@@ -70,7 +70,7 @@ class Judgement {
     if (sums_.communication_ns >= kCommunicationShare * steady_ns_ &&
         sums_.communication_ns > sums_.Of(cause)) {
       Communication();
-    } else if (!IsEmpty(cause)) {
+    } else if (!IsEmpty(cause) && !CopiesPageable(cause)) {
       if (sums_.busy_ns >= kGpuBoundShare * steady_ns_) {
         GpuBound();
       } else if (!IsStalled()) {
@@ -202,13 +202,43 @@ class Judgement {
     return true;
   }
 
+  // Busy, but with copies that the driver has to stage through memory of its own.
+  bool CopiesPageable(Cause largest) {
+    if (sums_.copy_ns < kCopyShare * steady_ns_ || sums_.copy_ns < sums_.Of(largest)) return false;
+    const double pageable = PageableShare(timeline_, analysis_);
+    if (pageable < kCopyShare) return false;
+    verdict_.kind = "pageable_copy";
+    verdict_.headline = "Pageable copies: for " + PercentText(sums_.copy_ns, steady_ns_) + " of " +
+                        TimeText() + " the GPU did nothing but copy, " + PercentText(pageable, 1) +
+                        " of that from or to pageable memory, which the driver stages in pieces.";
+    for (const WaitRow& row : analysis_.waits) {
+      if (row.api.find("Memcpy") == row.api.npos) continue;
+      verdict_.where = row.where;
+      verdict_.evidence = row.api + " (" + row.where + "): " + CountText(row.count, "call") +
+                          " blocked " + DurationText(row.total_ns) + ", the longest " +
+                          DurationText(row.longest_ns);
+      break;
+    }
+    SiteTotal site;
+    site.where = verdict_.where;
+    verdict_.action =
+        "pinned memory and asynchronous copies" + AtCode(site) +
+        " (pin_memory=True and non_blocking=True in PyTorch), so that they overlap with kernels";
+    SetBound(sums_.copy_ns);
+    return true;
+  }
+
   // One step in N, again and again.
   bool IsStalled() {
     const Stall stall = MeasureStalls(analysis_);
     if (stall.device == nullptr || stall.total_ns < kStallShare * sums_.IdleNs()) return false;
-    const StepGrowth& most = stall.device->growth.front();
-    // Work that comes in bursts is the input's fault, and the GPU's own work is no stall.
-    if (!most.cause || *most.cause == Cause::kInputWait || *most.cause == Cause::kRequestWait ||
+    const std::vector<StepGrowth>& growth = stall.device->growth;
+    const auto found = std::find_if(growth.begin(), growth.end(),
+                                    [](const StepGrowth& g) { return g.cause.has_value(); });
+    if (found == growth.end()) return false;
+    const StepGrowth& most = *found;
+    // Work that comes in bursts is the input's fault.
+    if (*most.cause == Cause::kInputWait || *most.cause == Cause::kRequestWait ||
         *most.cause == Cause::kUnknown) {
       return false;
     }
@@ -223,11 +253,11 @@ class Judgement {
     verdict_.evidence = CountText(steps.slow_steps, "slow step") + " of " +
                         std::to_string(steps.steps.size()) + " (median " +
                         DurationText(steps.median_ns) + "), each with ";
-    for (size_t i = 0; i < steps.growth.size() && i < 2; ++i) {
-      const StepGrowth& growth = steps.growth[i];
-      verdict_.evidence += std::string(i > 0 ? ", " : "") + DurationText(growth.extra_ns) +
-                           " more of " + (growth.cause ? CauseLabel(*growth.cause) : "GPU work");
-      if (!growth.where.empty()) verdict_.evidence += " in " + growth.where;
+    for (size_t i = 0; i < steps.growth.size() && i < 3; ++i) {
+      const StepGrowth& more = steps.growth[i];
+      verdict_.evidence += std::string(i > 0 ? ", " : "") + DurationText(more.extra_ns) +
+                           " more of " + (more.cause ? CauseLabel(*more.cause) : "GPU work");
+      if (!more.where.empty()) verdict_.evidence += " in " + more.where;
     }
     verdict_.action = AdviceForStall(most);
     SetBound(stall.total_ns);
@@ -413,14 +443,27 @@ class Judgement {
 struct StartUp {
   int64_t length_ns = 0, idle_ns = 0, loading_ns = 0;
   std::array<int64_t, kCauseCount> cause_ns{};
+  int64_t longest_gap_ns = 0;
   int32_t place = -1;  // of the longest part
 };
+
+// Code that compiles, by what its files are called: torch.compile, Triton, NVRTC, Numba, JAX.
+bool IsCompiling(const std::string& place) {
+  for (const char* word : {"_inductor", "_dynamo", "triton", "nvrtc", "numba", "xla", "compil"}) {
+    if (place.find(word) != place.npos) return true;
+  }
+  return false;
+}
 
 StartUp MeasureStartUp(const Timeline& timeline, const Analysis& whole, int64_t until_ns) {
   StartUp start_up;
   int64_t longest_ns = 0;
   for (const DeviceReport& device : whole.devices) {
     start_up.length_ns += std::max<int64_t>(0, until_ns - device.window.start_ns);
+    for (const Gap& gap : device.gaps) {
+      if (gap.begin_ns >= until_ns) break;
+      start_up.longest_gap_ns = std::max(start_up.longest_gap_ns, gap.length_ns());
+    }
     for (const GapPart& part : device.parts) {
       if (part.begin_ns >= until_ns) break;
       const int64_t ns = std::min(part.end_ns, until_ns) - part.begin_ns;
@@ -449,6 +492,13 @@ std::optional<Verdict> JudgeWarmUp(const Timeline& timeline, const Analysis& who
       idle_later >= kHealthyIdleShare * static_cast<double>(rest.JudgedNs())) {
     return std::nullopt;
   }
+  const std::string place =
+      start_up.place < 0 ? "" : whole.places[static_cast<size_t>(start_up.place)];
+  const bool one_gap = static_cast<double>(start_up.longest_gap_ns) >
+                       kOneGapShare * static_cast<double>(start_up.idle_ns);
+  if (one_gap && start_up.loading_ns * 2 < start_up.idle_ns && !IsCompiling(place)) {
+    return std::nullopt;
+  }
   Verdict verdict;
   verdict.kind = "warmup";
   const auto devices = static_cast<int64_t>(whole.devices.size());
@@ -460,8 +510,8 @@ std::optional<Verdict> JudgeWarmUp(const Timeline& timeline, const Analysis& who
   const auto largest = std::max_element(start_up.cause_ns.begin(), start_up.cause_ns.end());
   verdict.evidence = "in it: " + DurationText(*largest) + " " +
                      CauseLabel(static_cast<Cause>(largest - start_up.cause_ns.begin()));
-  if (start_up.place >= 0) {
-    verdict.where = whole.places[static_cast<size_t>(start_up.place)];
+  if (!place.empty()) {
+    verdict.where = place;
     verdict.evidence += ", the longest part in " + verdict.where;
   }
   if (start_up.loading_ns * 2 > start_up.idle_ns) {

@@ -49,6 +49,13 @@ inline constexpr double kStallShare = 0.5;
 inline constexpr double kWarmUpShare = 0.5;
 inline constexpr double kHealthyIdleShare = 0.2;
 
+// ... and it is loading, compiling, or first uses with work between them: one long gap before the
+// loop is set-up, which nobody wants to hear about first.
+inline constexpr double kOneGapShare = 0.5;
+
+// The device copies and computes nothing for half of the time, mostly from or to pageable memory.
+inline constexpr double kCopyShare = 0.5;
+
 Verdict Judge(const Timeline& timeline, const Analysis& analysis);
 
 // The verdict on a run whose trouble is its beginning: `whole` is the run, `later` its steady part,

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "tools/host_view.h"
+
 namespace gpuprobe::tools {
 
 Sums SumUp(const Analysis& analysis) {
@@ -79,6 +81,21 @@ Emptiness MeasureEmptiness(const Timeline& timeline, const Analysis& analysis) {
     if (so_far_ns * 2 >= total_ns) break;
   }
   return all;
+}
+
+double PageableShare(const Timeline& timeline, const Analysis& analysis) {
+  double all_ns = 0, pageable_ns = 0;
+  for (const DeviceReport& device : analysis.devices) {
+    for (const GpuOp& op : timeline.ops) {
+      if (op.device != device.device || op.kind != OpKind::kCopy) continue;
+      const int64_t ns =
+          std::min(op.end_ns, device.window.end_ns) - std::max(op.start_ns, device.window.start_ns);
+      if (ns <= 0) continue;
+      all_ns += static_cast<double>(ns);
+      if (IsPageableCopy(timeline, op)) pageable_ns += static_cast<double>(ns);
+    }
+  }
+  return all_ns > 0 ? pageable_ns / all_ns : 0;
 }
 
 int64_t BytesReadBefore(const Timeline& timeline, int32_t call) {

@@ -48,6 +48,9 @@ struct Emptiness {
 inline constexpr double kFewBlocks = 0.25;
 Emptiness MeasureEmptiness(const Timeline& timeline, const Analysis& analysis);
 
+// Of the time of all copies, that of copies whose host side is pageable memory.
+double PageableShare(const Timeline& timeline, const Analysis& analysis);
+
 // The bytes that a device-to-host copy read which the thread of `call` submitted last before it;
 // -1: the call before was nothing like that. Tells reading a result from waiting for the end.
 int64_t BytesReadBefore(const Timeline& timeline, int32_t call);

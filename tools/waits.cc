@@ -168,7 +168,8 @@ class WaitMeter {
     const int64_t busy_ns = BusyNs(wait.device, window.start_ns, window.end_ns);
     row.device_busy_ns += busy_ns;
     row.device_idle_ns += window.span() - busy_ns;
-    if (wait.device < 0 || slot_[wait.device] < 0) return;
+    // Whoever submits nothing any more was not kept from it.
+    if (wait.device < 0 || slot_[wait.device] < 0 || next_start_ns == kNever) return;
     const Window& device_window = reports_[slot_[wait.device]].window;
     const int64_t from = std::max(window.end_ns, device_window.start_ns);
     const int64_t until = std::min(next_start_ns, device_window.end_ns);

@@ -6,6 +6,7 @@ gpuprobe_test(analysis_test
     ${CMAKE_CURRENT_LIST_DIR}/analysis_call_site_test.cc
     ${CMAKE_CURRENT_LIST_DIR}/analysis_host_test.cc
     ${CMAKE_CURRENT_LIST_DIR}/analysis_interval_set_test.cc
+    ${CMAKE_CURRENT_LIST_DIR}/analysis_kinds_test.cc
     ${CMAKE_CURRENT_LIST_DIR}/analysis_meanwhile_test.cc
     ${CMAKE_CURRENT_LIST_DIR}/analysis_property_test.cc
     ${CMAKE_CURRENT_LIST_DIR}/analysis_steps_test.cc

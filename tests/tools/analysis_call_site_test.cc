@@ -27,10 +27,9 @@ TEST(OwnerOfFile, IsToldByThePath) {
         "<ipython-input-3-0a>", "/srv/lib/pythonic/x.py", "/opt/python/x.py"}) {
     EXPECT_EQ(OwnerOfFile(user), CodeOwner::kUser) << user;
   }
-  for (const char* library :
-       {"/usr/lib/python3.11/site-packages/torch/nn/modules/module.py",
-        "/usr/local/lib/python3.12/dist-packages/vllm/v1/engine/core.py",
-        "/usr/lib/python3/dist-packages/numpy/__init__.py"}) {
+  for (const char* library : {"/usr/lib/python3.11/site-packages/torch/nn/modules/module.py",
+                              "/usr/local/lib/python3.12/dist-packages/vllm/v1/engine/core.py",
+                              "/usr/lib/python3/dist-packages/numpy/__init__.py"}) {
     EXPECT_EQ(OwnerOfFile(library), CodeOwner::kLibrary) << library;
   }
   for (const char* standard :
@@ -40,8 +39,8 @@ TEST(OwnerOfFile, IsToldByThePath) {
     EXPECT_EQ(OwnerOfFile(standard), CodeOwner::kStandard) << standard;
   }
   for (const char* generated :
-       {"<frozen importlib._bootstrap>", "<eval_with_key>.3",
-        "/tmp/torchinductor_root/ab/cabc.py", "/root/.triton/cache/x/y.py"}) {
+       {"<frozen importlib._bootstrap>", "<eval_with_key>.3", "/tmp/torchinductor_root/ab/cabc.py",
+        "/root/.triton/cache/x/y.py"}) {
     EXPECT_EQ(OwnerOfFile(generated), CodeOwner::kGenerated) << generated;
   }
 }
@@ -142,7 +141,8 @@ TEST_F(SiteText, OfAnEmptyStackIsNothing) {
 std::vector<std::string> WaitTexts(const Analysis& a) {
   Lines lines;
   for (const WaitRow& row : a.waits)
-    lines.push_back(row.api + " " + std::to_string(row.count) + " " + row.where + " | " + row.detail);
+    lines.push_back(row.api + " " + std::to_string(row.count) + " " + row.where + " | " +
+                    row.detail);
   return lines;
 }
 

@@ -27,8 +27,9 @@ class MeanwhileTest : public testing::Test {
   }
   // The main thread waits for its loader, or for the GIL, all along.
   void MainWaits(uint8_t flags = 0) {
-    const int32_t stack = b_.Stack(
-        {"/usr/lib/python3/dist-packages/torch/utils/data/dataloader.py:1 n", "/job/train.py:27 main"});
+    const int32_t stack =
+        b_.Stack({"/usr/lib/python3/dist-packages/torch/utils/data/dataloader.py:1 n",
+                  "/job/train.py:27 main"});
     b_.AddSamples(0, 0, 120 * kMs, 10 * kMs, HostState::kBlocked, stack);
     for (HostSample& sample : b_.t.samples) {
       sample.syscall = 202;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "tests/tools/timeline_builder.h"
@@ -100,6 +101,23 @@ TEST(StepPattern, WhatComesEveryFewStepsDoesNotJoinThem) {
     }
     if (i % 10 == 9) {
       for (int k = 0; k < 30; ++k) loop.Add(52, true);  // checkpoint
+    }
+  }
+  EXPECT_EQ(FindPattern(loop.tokens).begins, loop.begins);
+}
+
+TEST(StepPattern, AWaitEveryTenStepsIsNotTheStep) {
+  Loop loop;
+  for (int i = 0; i < 90; ++i) {
+    loop.begins.push_back(loop.tokens.size());
+    loop.Add(1, false, 10);
+    for (uint32_t layer = 0; layer < 6; ++layer) {
+      for (uint32_t k = 0; k < 5; ++k) loop.Add(100 + k);
+    }
+    for (uint32_t k = 0; k < 4; ++k) loop.Add(10 + k);
+    if (i % 10 == 9) {
+      loop.Add(50, true);
+      loop.Add(51, true);
     }
   }
   EXPECT_EQ(FindPattern(loop.tokens).begins, loop.begins);
@@ -308,6 +326,18 @@ TEST(Steps, IrregularSlowStepsHaveNoPeriod) {
   EXPECT_EQ(analysis.steps[0].slow_period, 0u);
 }
 
+TEST(Steps, TwoSlowStepsAreARhythmOnlyIfTheRunAgrees) {
+  for (const auto& [first, second, period] :
+       {std::tuple(14, 29, 15), std::tuple(20, 25, 0), std::tuple(5, 14, 0)}) {
+    TimelineBuilder b;
+    const Analysis analysis = RunLoop(
+        b, 44, [&](int i) { return i == first || i == second ? 30 * kMs : 2 * kMs; },
+        [](int, int64_t, int64_t) {});
+    EXPECT_EQ(analysis.steps[0].slow_steps, 2u);
+    EXPECT_EQ(analysis.steps[0].slow_period, static_cast<uint64_t>(period)) << first;
+  }
+}
+
 TEST(Steps, RequestsAtIrregularTimesAreSteps) {
   TimelineBuilder b;
   std::mt19937 random(3);
@@ -355,7 +385,7 @@ TEST(Steps, ALaunchStormHasNone) {
   for (int i = 0; i < 1000; ++i) b.Kernel(i * 10 * kUs, i * 10 * kUs + 5 * kUs);
   const DeviceSteps steps = Analyse(b.Build(), {}).steps[0];
   EXPECT_TRUE(steps.steps.empty());
-  EXPECT_EQ(steps.why_none, "no repeating pattern in 1000 operations");
+  EXPECT_EQ(steps.why_none, "nothing repeats as a loop's steps do in 1000 operations");
   EXPECT_EQ(steps.first_op, -1);
 }
 

@@ -251,6 +251,19 @@ TEST_F(CliTest, AWindowBeyondAllTimesIsCutToThem) {
   EXPECT_THAT(Report({"--from", "2000000h", "--to", "2000001h", path}).exit_code, AnyOf(0, 1));
 }
 
+TEST_F(CliTest, AGapThatIsNotThereIsNamed) {
+  const std::string trace = Write("a.gpuprobe", GoodTrace());
+  const Result first =
+      Report({"gaps", "--explain", "1", "--min-gap", "0ns", "--format=json", trace});
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_THAT(first.out, HasSubstr("gpuprobe.gap/1"));
+  const Result none = Report({"gaps", "--explain", "1000000", trace});
+  EXPECT_EQ(none.exit_code, 1);
+  EXPECT_THAT(none.out, IsEmpty());
+  EXPECT_THAT(none.err, HasSubstr("no gap of rank 1000000"));
+  EXPECT_THAT(Report({"gaps", "--explain", "9000s", trace}).err, HasSubstr("no GPU was idle"));
+}
+
 TEST_F(CliTest, WrongUsageIsOneWithAHint) {
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
            {}, {"--nonsense", "x"}, {"--top"}, {"--format", "xml", "x"}}) {
