@@ -200,7 +200,8 @@ void Drain::Run() {
     // Seldom: the look into /proc takes the lowest free descriptor for a moment.
     if (now - last_look_ns >= kLastThreadCheckNs) {
       last_look_ns = now;
-      if (IsLastThread(tid, s_.sampling_ ? s_.sampler_.tid() : 0)) return FinishAsLast();
+      const bool sampler_lives = s_.sampling_ && !s_.sampler_.stopped();
+      if (IsLastThread(tid, sampler_lives ? s_.sampler_.tid() : 0)) return FinishAsLast();
     }
   }
 }
