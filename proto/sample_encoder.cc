@@ -22,6 +22,7 @@ constexpr uint32_t kMaxSamples = 6144;
 constexpr uint32_t kMaxThreads = 512;
 constexpr uint32_t kMaxProcesses = 128;
 constexpr uint32_t kMaxUnreadable = 8;
+constexpr uint32_t kMaxModules = 256;
 constexpr uint32_t kPoolBytes = 192u << 10;
 
 constexpr size_t kMaxTextBytes = 1024;  // of functions and files; what is longer is cut
@@ -35,6 +36,8 @@ constexpr size_t kMessageBytes = 3 * 11 + 6 * 12 + 7 * 4;
 constexpr size_t kThreadBytes = 4 + 2 * 6 + 3 + 2 + 10 * 4;
 constexpr size_t kProcessBytes = 4 + 4 * 11 + 2 + 3 * 4;
 constexpr size_t kTextHeaderBytes = 3;
+constexpr size_t kModuleBytes = 3 + 3 + 2;
+constexpr size_t kMaxBuildIdBytes = 64;
 
 // Times are written in microseconds: reading what a thread does takes ten times that, and the
 // digits below would be half of the file.
@@ -60,6 +63,10 @@ uint64_t IdDelta(const Row* rows, const Row& row, Id Row::*id) {
   return ZigZag(int32_t{row.*id} - before);
 }
 
+struct Module {
+  Text build_id;
+  Id file;
+};
 struct Node {
   Id parent, location;
 };
@@ -205,6 +212,7 @@ struct SampleEncoder::State {
   int64_t base_ns;
   size_t bytes;  // most that Seal would write now
   uint32_t text_count, location_count, node_count, sample_count, thread_count, process_count;
+  uint32_t module_count;
   uint32_t pool_used;
   bool full;
 
@@ -218,6 +226,7 @@ struct SampleEncoder::State {
   Sample samples[kMaxSamples];
   Thread threads[kMaxThreads];
   Process processes[kMaxProcesses];
+  Module modules[kMaxModules];
   char pool[kPoolBytes];
 
   bool Refuse() {
@@ -266,7 +275,7 @@ void SampleEncoder::Begin(int64_t base_ns) {
   s.base_ns = base_ns;
   s.bytes = kMessageBytes;
   s.text_count = s.location_count = s.node_count = s.sample_count = s.thread_count = 0;
-  s.process_count = s.pool_used = 0;
+  s.process_count = s.module_count = s.pool_used = 0;
   s.full = false;
   std::memset(&s.text_ids, 0, sizeof(s.text_ids));
   std::memset(&s.location_ids, 0, sizeof(s.location_ids));
@@ -312,6 +321,20 @@ uint32_t SampleEncoder::AddLocation(uint32_t caller_id, uint32_t function, uint3
   s.locations[s.location_count++] = {offset,          caller_id,   line,
                                      known(function), known(file), static_cast<uint8_t>(kind)};
   return *id = static_cast<Id>(s.location_count);
+}
+
+bool SampleEncoder::AddModule(uint32_t file, const void* build_id, size_t size) {
+  State& s = *state_;
+  if (file == 0 || file > s.text_count || size == 0 || size > kMaxBuildIdBytes) return false;
+  if (s.module_count == kMaxModules || kPoolBytes - s.pool_used < size ||
+      !s.Room(kModuleBytes + size)) {
+    return s.Refuse();
+  }
+  s.bytes += kModuleBytes + size;
+  std::memcpy(s.pool + s.pool_used, build_id, size);
+  s.modules[s.module_count++] = {{s.pool_used, static_cast<uint32_t>(size)}, static_cast<Id>(file)};
+  s.pool_used += static_cast<uint32_t>(size);
+  return true;
 }
 
 uint32_t SampleEncoder::InternStack(const uint32_t* locations, size_t depth) {
@@ -485,6 +508,12 @@ size_t SampleEncoder::Seal(int64_t end_ns, const SamplerTotals& totals, uint8_t*
   out.Uint(17, totals.samples_dropped);
   out.Uint(18, totals.stacks_unreadable);
   out.Uint(19, kUnitNs);
+  for (uint32_t i = 0; i < s.module_count; ++i) {
+    const WireWriter::Mark mark = out.Open(20, kMaxBuildIdBytes);
+    out.Uint(1, s.modules[i].file);
+    s.Write(2, s.modules[i].build_id, &out);
+    out.Close(mark);
+  }
   return out.overflowed() ? 0 : out.size();
 }
 

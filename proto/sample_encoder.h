@@ -8,7 +8,8 @@
 // current piece; ids that are out of range count as 0.
 //
 // Room: 6,144 samples of 512 threads, 16,383 stack nodes, 4,096 locations and strings, 128
-// processes, 192 KiB of text, and no more than what is sure to fit into kMaxSealedBytes.
+// processes, 256 modules, 192 KiB of text, and no more than what is sure to fit into
+// kMaxSealedBytes.
 //
 // Thread: one (the sampler thread).
 #ifndef GPUPROBE_PROTO_SAMPLE_ENCODER_H_
@@ -65,6 +66,9 @@ class SampleEncoder {
   uint32_t FindLocation(uint32_t caller_id) const;  // 0: not in this piece yet
   uint32_t AddLocation(uint32_t caller_id, uint32_t function, uint32_t file, uint32_t line,
                        uint64_t offset, uint32_t kind);
+  // Build id (64 bytes at most) of the module whose path is `file`; once a piece and module.
+  // Readers name functions only from a file that has it. False: no room, or no such text.
+  bool AddModule(uint32_t file, const void* build_id, size_t size);
   // `locations`: innermost first. 0: no room (or no depth).
   uint32_t InternStack(const uint32_t* locations, size_t depth);
 

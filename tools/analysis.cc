@@ -4,6 +4,7 @@
 
 #include "tools/attribution.h"
 #include "tools/device_activity.h"
+#include "tools/host_split.h"
 #include "tools/host_view.h"
 #include "tools/places.h"
 #include "tools/steady_part.h"
@@ -100,8 +101,12 @@ namespace {
 // What does not depend on the window.
 struct Views {
   explicit Views(const Timeline& timeline)
-      : host(timeline), order(timeline), stream_waits(timeline, host, order) {}
+      : host(timeline),
+        evidence(timeline, host),
+        order(timeline),
+        stream_waits(timeline, host, order) {}
   HostView host;
+  HostEvidence evidence;
   StreamOrder order;
   StreamWaits stream_waits;
 };
@@ -115,11 +120,12 @@ Analysis AnalyseWindow(const Timeline& timeline, const Options& options, const V
     DeviceReport& report =
         analysis.devices.emplace_back(MeasureDevice(timeline, options, scope, activity));
     const Lane unseen = UnseenTimes(timeline, scope, activity, views.order, places);
-    AttributeGaps({timeline, views.host, views.stream_waits, activity, unseen}, places, &report);
+    AttributeGaps({timeline, views.host, views.evidence, views.stream_waits, activity, unseen},
+                  places, &report);
     if (analysis.internal_error.empty()) analysis.internal_error = CheckSums(report);
   }
-  analysis.waits =
-      MeasureWaits(timeline, options, scope, views.host, activities, analysis.devices, places);
+  analysis.waits = MeasureWaits(timeline, options, scope, views.host, views.evidence, activities,
+                                analysis.devices, places);
   analysis.blind_ns = BlindNs(timeline, activities, analysis.devices);
   analysis.places = places.TakeTexts();
   for (size_t d = 0; d < activities.size(); ++d) {

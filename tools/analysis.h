@@ -64,6 +64,7 @@ struct GapPart {
   int32_t overhead = -1;  // evidence: index in Timeline::overheads
   int32_t thread = -1;    // the thread whose doing this was
   int32_t where = -1;     // index in Analysis::places: what a person reads
+  int32_t sample = -1;    // evidence: index in Timeline::samples, the first of those it stands on
   Cause cause;
 };
 
@@ -83,6 +84,7 @@ struct SiteTotal {
   int64_t longest_ns = 0;
   int32_t example_call = -1;  // index in Timeline::calls: evidence of the first of these parts
   std::string detail;  // what it stood in there: "queue.get, blocked in a pipe read"; may be empty
+  uint64_t samples = 0;  // host samples that name it; 0: the calls alone
 };
 
 // What other threads and processes did while a cause lasted: the workers behind an input wait, the
@@ -154,6 +156,7 @@ struct WaitRow {
   // submission: 0.
   int64_t idle_after_ns = 0;
   int64_t longest_ns = 0;
+  std::string detail = {};  // where `where` is a line: the rest, "DtoH, pageable"; may be empty
 };
 
 // One iteration of the program's loop on one device: [begin_ns, end_ns).

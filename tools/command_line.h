@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "tools/diff.h"
 #include "tools/report.h"
 
 namespace gpuprobe::tools {
@@ -25,6 +26,12 @@ struct TimePoint {
   bool absolute;
 };
 
+// A gap by its rank in the list, or by a time inside it.
+struct ExplainTarget {
+  uint64_t rank = 0;
+  std::optional<TimePoint> at;  // set: instead of the rank
+};
+
 struct CommandLine {
   bool help = false, version = false;
   ReportKind report = ReportKind::kSummary;
@@ -34,8 +41,10 @@ struct CommandLine {
   std::optional<TimePoint> from, to;
   std::optional<int64_t> min_gap_ns;
   std::optional<int> top;
+  std::optional<ExplainTarget> explain;  // only with ReportKind::kGaps
   std::string output;
-  std::vector<std::string> paths;
+  std::vector<FailCondition> fail_if;  // `diff` only
+  std::vector<std::string> paths;      // `diff`: two
 };
 
 // InvalidArgument, with a message for the user, for anything that is not understood. `arguments`

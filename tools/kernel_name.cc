@@ -197,6 +197,16 @@ std::string Demangle(std::string_view mangled) {
   return DemanglesToLess(text.c_str(), kMaxDemangledBytes) ? DemangleAll(text) : text;
 }
 
+std::string FunctionName(std::string_view demangled) {
+  constexpr std::string_view kAnonymous = "(anonymous namespace)";
+  std::string name(demangled);
+  for (size_t at = name.find(kAnonymous); at != name.npos; at = name.find(kAnonymous, at)) {
+    name.replace(at, kAnonymous.size(), "{anonymous}");
+  }
+  const std::string_view signature = Signature(name);
+  return signature.empty() ? name : std::string(signature);
+}
+
 std::string ShortKernelName(std::string_view demangled, size_t width) {
   // Namespaces first: "(anonymous namespace)" would look like the parameter list.
   const std::string cut = CutNamespaces(demangled);

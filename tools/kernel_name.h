@@ -18,6 +18,10 @@ namespace gpuprobe::tools {
 // be bounded).
 std::string Demangle(std::string_view mangled);
 
+// Without return type, parameters and clone suffix: "ns::f<int>". "(anonymous namespace)" becomes
+// "{anonymous}".
+std::string FunctionName(std::string_view demangled);
+
 // For tables: without return type, parameters and clone suffix, with common namespaces cut short.
 // Until it fits into `width`: namespaces inside template arguments go, then arguments are folded to
 // <...> from the inside out, then the last ones go, then the middle of the name.

@@ -3,7 +3,6 @@
 #include "tools/load_samples.h"
 
 #include <algorithm>
-#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "tools/format_units.h"
@@ -88,6 +87,18 @@ void SampleLoader::Intern(const HostSamples& piece) {
                                                 static_cast<int32_t>(timeline.stacks.size()));
     if (added) timeline.stacks.push_back(node);
     ids_.nodes.push_back(at->second);
+  }
+}
+
+void SampleLoader::LoadModules(const HostSamples& piece) {
+  for (const auto& module : piece.modules()) {
+    if (module.file() == 0 || module.file() > ids_.strings.size() || module.build_id().empty()) {
+      continue;
+    }
+    const int32_t file = ids_.strings[module.file() - 1];
+    if (modules_.emplace(file, module.build_id()).second) {
+      run_->timeline.modules.push_back({file, module.build_id()});
+    }
   }
 }
 
@@ -196,6 +207,7 @@ void SampleLoader::Load(const HostSamples& piece, int32_t recorder) {
   facts.stacks_unreadable = piece.stacks_unreadable();
   proto::Decode(piece, &tables_);
   Intern(piece);
+  LoadModules(piece);
   spans_.clear();
   for (const SampledProcess& info : piece.processes()) LoadProcess(info, recorder);
   for (const ThreadSamples& thread : piece.threads()) LoadThread(thread, piece, recorder);

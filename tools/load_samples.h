@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -74,6 +75,7 @@ class SampleLoader {
   void LoadThread(const ThreadSamples& thread, const HostSamples& piece, int32_t recorder);
   void LoadPeriod(const HostSamples& piece, const std::vector<size_t>& looked);
   void Intern(const HostSamples& piece);
+  void LoadModules(const HostSamples& piece);
   int32_t InternString(const std::string& text);
   size_t ThreadOf(size_t looked, uint32_t tid);
 
@@ -101,6 +103,7 @@ class SampleLoader {
   absl::flat_hash_map<std::string, int32_t> strings_;
   absl::flat_hash_map<std::tuple<int32_t, int32_t, uint32_t, uint64_t, bool>, int32_t> locations_;
   absl::flat_hash_map<std::pair<int32_t, int32_t>, int32_t> nodes_;
+  std::set<std::pair<int32_t, std::string>> modules_;  // file, build id
   // Reused from piece to piece.
   proto::SampleTables tables_;
   proto::SampleColumns columns_;

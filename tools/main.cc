@@ -17,18 +17,23 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "tools/command_line.h"
+#include "tools/diff.h"
 #include "tools/format_text.h"
 #include "tools/input_files.h"
 #include "tools/output.h"
 #include "tools/report.h"
+#include "tools/report_diff.h"
 #include "tools/report_dump.h"
+#include "tools/report_gaps.h"
 #include "tools/report_parts.h"
+#include "tools/run_figures.h"
+#include "tools/symbolize.h"
 #include "tools/trace_loader.h"
 
 namespace gpuprobe::tools {
 namespace {
 
-constexpr int kExitComplete = 0, kExitUnusable = 1, kExitPartial = 3;
+constexpr int kExitComplete = 0, kExitUnusable = 1, kExitPartial = 3, kExitConditionHolds = 4;
 
 int Fail(const std::string& message) {
   // One line each; names in messages may hold anything.
@@ -100,6 +105,14 @@ absl::Status CheckProcess(const Timeline& timeline, const CommandLine& command) 
                    " in this run; it has: ", known.empty() ? "none" : absl::StrJoin(known, ", ")));
 }
 
+int64_t AbsoluteNs(const TimePoint& point, int64_t start_ns) {
+  // No record lies outside of these; the length of a window that does would overflow.
+  constexpr int64_t kEarliestNs = 0, kLatestNs = int64_t{1} << 62;
+  int64_t ns = point.ns;
+  if (!point.absolute && __builtin_add_overflow(start_ns, point.ns, &ns)) ns = kLatestNs;
+  return std::clamp(ns, kEarliestNs, kLatestNs);
+}
+
 absl::StatusOr<Options> MakeOptions(const Timeline& timeline, const CommandLine& command) {
   if (absl::Status status = CheckDevice(timeline, command); !status.ok()) return status;
   if (absl::Status status = CheckProcess(timeline, command); !status.ok()) return status;
@@ -108,15 +121,8 @@ absl::StatusOr<Options> MakeOptions(const Timeline& timeline, const CommandLine&
   options.pid = command.pid;
   if (command.min_gap_ns.has_value()) options.min_gap_ns = *command.min_gap_ns;
   const int64_t start_ns = WindowStart(timeline, command);
-  // No record lies outside of these; the length of a window that does would overflow.
-  constexpr int64_t kEarliestNs = 0, kLatestNs = int64_t{1} << 62;
-  const auto at = [&](const TimePoint& point) {
-    int64_t ns = point.ns;
-    if (!point.absolute && __builtin_add_overflow(start_ns, point.ns, &ns)) ns = kLatestNs;
-    return std::clamp(ns, kEarliestNs, kLatestNs);
-  };
-  if (command.from.has_value()) options.from_ns = at(*command.from);
-  if (command.to.has_value()) options.to_ns = at(*command.to);
+  if (command.from.has_value()) options.from_ns = AbsoluteNs(*command.from, start_ns);
+  if (command.to.has_value()) options.to_ns = AbsoluteNs(*command.to, start_ns);
   if (options.from_ns.has_value() && options.to_ns.has_value() &&
       *options.from_ns >= *options.to_ns) {
     return absl::InvalidArgumentError("--from must lie before --to");
@@ -124,23 +130,104 @@ absl::StatusOr<Options> MakeOptions(const Timeline& timeline, const CommandLine&
   return options;
 }
 
-int Report(const CommandLine& command, const InputFiles& files) {
+GapChoice ChooseGap(const ExplainTarget& target, int64_t start_ns) {
+  GapChoice choice;
+  choice.rank = target.rank;
+  if (target.at.has_value()) choice.at_ns = AbsoluteNs(*target.at, start_ns);
+  return choice;
+}
+
+struct AnalysedRun {
+  LoadedRun run;
+  Options options;
+  Analysis analysis;
+};
+
+absl::StatusOr<AnalysedRun> LoadAndAnalyse(const CommandLine& command, const InputFiles& files) {
   absl::StatusOr<LoadedRun> run = LoadRun(files);
-  if (!run.ok()) return Fail(std::string(run.status().message()));
+  if (!run.ok()) return run.status();
+  Symbolize({}, &run->timeline);
   const absl::StatusOr<Options> options = MakeOptions(run->timeline, command);
-  if (!options.ok()) return Fail(std::string(options.status().message()));
-  const Analysis analysis = Analyse(run->timeline, *options);
+  if (!options.ok()) return options.status();
+  Analysis analysis = Analyse(run->timeline, *options);
   if (!analysis.internal_error.empty()) {
-    return Fail(absl::StrCat("internal error, no figures shown: ", analysis.internal_error));
+    return absl::InternalError(
+        absl::StrCat("internal error, no figures shown: ", analysis.internal_error));
   }
-  absl::StatusOr<Output> output = Output::Open(command.output, files.paths);
+  return AnalysedRun{*std::move(run), *options, std::move(analysis)};
+}
+
+int FinishReport(const std::string& text, const std::vector<std::string>& inputs,
+                 const CommandLine& command) {
+  absl::StatusOr<Output> output = Output::Open(command.output, inputs);
   if (!output.ok()) return Fail(std::string(output.status().message()));
-  const ReportInput input = {*run, analysis, *options, command.top};
-  output->Write(RenderReport(command.report, command.format, input));
-  if (const absl::Status status = output->Close(); !status.ok()) return FailOutput(status);
-  for (const Unusable& unusable : run->unusable) Fail(unusable.message);
-  const bool complete = run->complete() && !CheckKernelRecords(input).unavailable;
-  return complete ? kExitComplete : kExitPartial;
+  output->Write(text);
+  const absl::Status status = output->Close();
+  return status.ok() ? kExitComplete : FailOutput(status);
+}
+
+// Says what could not be read; true if nothing is missing.
+bool ReportComplete(const ReportInput& input) {
+  for (const Unusable& unusable : input.run.unusable) Fail(unusable.message);
+  return input.run.complete() && !CheckKernelRecords(input).unavailable;
+}
+
+int Report(const CommandLine& command, const InputFiles& files) {
+  const absl::StatusOr<AnalysedRun> analysed = LoadAndAnalyse(command, files);
+  if (!analysed.ok()) return Fail(std::string(analysed.status().message()));
+  ReportInput input = {analysed->run, analysed->analysis, analysed->options, command.top};
+  ReportKind kind = command.report;
+  if (command.explain.has_value()) {
+    kind = ReportKind::kGap;
+    input.explain = ChooseGap(*command.explain, WindowStart(input.run.timeline, command));
+    if (const auto gap = FindGap(input); !gap.ok())
+      return Fail(std::string(gap.status().message()));
+  }
+  const int written = FinishReport(RenderReport(kind, command.format, input), files.paths, command);
+  if (written != kExitComplete) return written;
+  return ReportComplete(input) ? kExitComplete : kExitPartial;
+}
+
+std::string RenderDiff(Format format, const DiffInput& input) {
+  switch (format) {
+    case Format::kText:
+      return DiffText(input);
+    case Format::kJson:
+      return DiffJson(input);
+    case Format::kCsv:
+      return DiffCsv(input);
+  }
+  return "";
+}
+
+int Diff(const CommandLine& command) {
+  const InputFiles files_a = FindInputFiles({command.paths[0]});
+  const InputFiles files_b = FindInputFiles({command.paths[1]});
+  const absl::StatusOr<AnalysedRun> a = LoadAndAnalyse(command, files_a);
+  if (!a.ok()) return Fail(std::string(a.status().message()));
+  const absl::StatusOr<AnalysedRun> b = LoadAndAnalyse(command, files_b);
+  if (!b.ok()) return Fail(std::string(b.status().message()));
+  const ReportInput input_a = {a->run, a->analysis, a->options, command.top};
+  const ReportInput input_b = {b->run, b->analysis, b->options, command.top};
+  DiffInput input = {
+      input_a,
+      input_b,
+      CompareRuns(FiguresOf(a->run.timeline, a->analysis), FiguresOf(b->run.timeline, b->analysis)),
+      {}};
+  bool failed = false;
+  for (const FailCondition& condition : command.fail_if) {
+    const absl::StatusOr<bool> holds = Holds(condition, input.rows);
+    if (!holds.ok()) return Fail(std::string(holds.status().message()));
+    input.conditions.push_back({condition, *holds});
+    failed |= *holds;
+  }
+  std::vector<std::string> inputs = files_a.paths;
+  inputs.insert(inputs.end(), files_b.paths.begin(), files_b.paths.end());
+  const int written = FinishReport(RenderDiff(command.format, input), inputs, command);
+  if (written != kExitComplete) return written;
+  const bool complete_a = ReportComplete(input_a), complete_b = ReportComplete(input_b);
+  if (failed) return kExitConditionHolds;
+  return complete_a && complete_b ? kExitComplete : kExitPartial;
 }
 
 int Dump(const CommandLine& command, const InputFiles& files) {
@@ -169,6 +256,7 @@ int Main(const std::vector<std::string>& arguments) {
     return Fail(absl::StrCat("no subcommand and no file is called ", command->paths.front(),
                              "\ntry probe-report --help"));
   }
+  if (command->report == ReportKind::kDiff) return Diff(*command);
   const InputFiles files = FindInputFiles(command->paths);
   return command->report == ReportKind::kDump ? Dump(*command, files) : Report(*command, files);
 }

@@ -19,8 +19,11 @@ constexpr Report kReports[] = {
     {"copies", CopiesText, CopiesJson, CopiesCsv},
     {"api", ApiText, ApiJson, ApiCsv},
     {"steps", StepsText, StepsJson, StepsCsv},
+    {"hot", HotText, HotJson, HotCsv},
+    {"diff", nullptr, nullptr, nullptr},
     {"info", InfoText, InfoJson, InfoCsv},
     {"dump", nullptr, nullptr, nullptr},
+    {"gap", GapText, GapJson, GapCsv},
 };
 
 }  // namespace

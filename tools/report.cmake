@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # probe-report: loader -> analyses (gpuprobe_analysis) -> renderers -> command.
 
-gpuprobe_offline_library(gpuprobe_format format_units.cc format_text.cc format_json.cc format_table.cc kernel_name.cc)
+gpuprobe_offline_library(gpuprobe_format format_units.cc format_text.cc format_json.cc format_table.cc kernel_name.cc
+                         syscall_names.cc)
 target_link_libraries(gpuprobe_format PUBLIC absl::status absl::statusor absl::strings absl::str_format)
 # kernel_name.cc uses a function that libstdc++.a has and libstdc++.so does not export. A tool that is static
 # altogether has it anyway, and the option would make its libc a shared one again.
@@ -13,10 +14,16 @@ gpuprobe_offline_library(gpuprobe_loader trace_loader.cc file_loader.cc load_bat
 target_link_libraries(gpuprobe_loader PUBLIC gpuprobe_proto_read absl::status absl::statusor
                       PRIVATE gpuprobe_analysis gpuprobe_format absl::flat_hash_map absl::strings)
 
-gpuprobe_offline_library(gpuprobe_report report.cc report_parts.cc report_summary.cc trust.cc report_gaps.cc report_waits.cc
-                         report_activity.cc report_steps.cc report_info.cc report_dump.cc dump_records.cc activity_stats.cc command_line.cc output.cc)
+gpuprobe_offline_library(gpuprobe_symbolize elf_symbols.cc symbolize.cc)
+target_link_libraries(gpuprobe_symbolize PUBLIC absl::status absl::statusor
+                      PRIVATE gpuprobe_format absl::flat_hash_map absl::strings)
+
+gpuprobe_offline_library(gpuprobe_report report.cc report_parts.cc report_summary.cc trust.cc report_gaps.cc report_gap.cc report_waits.cc
+                         report_activity.cc report_steps.cc report_hot.cc report_diff.cc report_info.cc report_dump.cc
+                         hot.cc run_figures.cc diff.cc dump_records.cc dump_samples.cc info_samples.cc activity_stats.cc
+                         command_line.cc output.cc)
 target_link_libraries(gpuprobe_report PUBLIC gpuprobe_loader gpuprobe_analysis gpuprobe_format)
 
 gpuprobe_offline_tool(probe-report main.cc)
 target_compile_definitions(probe-report PRIVATE GPUPROBE_VERSION="${PROJECT_VERSION}")
-target_link_libraries(probe-report PRIVATE gpuprobe_report)
+target_link_libraries(probe-report PRIVATE gpuprobe_report gpuprobe_symbolize)

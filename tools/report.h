@@ -19,18 +19,39 @@
 
 namespace gpuprobe::tools {
 
-enum class ReportKind { kSummary, kGaps, kWaits, kKernels, kCopies, kApi, kSteps, kInfo, kDump };
+enum class ReportKind {
+  kSummary,
+  kGaps,
+  kWaits,
+  kKernels,
+  kCopies,
+  kApi,
+  kSteps,
+  kHot,
+  kDiff,
+  kInfo,
+  kDump,
+  kGap  // one of kGaps
+};
 enum class Format { kText, kJson, kCsv };
 const char* ReportName(ReportKind kind);  // "summary", ...
+
+// Which gap to explain: by its rank in the list, or the one at a time.
+struct GapChoice {
+  uint64_t rank = 1;
+  std::optional<int64_t> at_ns;  // absolute trace time; goes before the rank
+};
 
 struct ReportInput {
   const LoadedRun& run;
   const Analysis& analysis;
-  Options options;         // the window in absolute trace time
-  std::optional<int> top;  // rows to list; nullopt: the report's default; 0: all
+  Options options;                        // the window in absolute trace time
+  std::optional<int> top;                 // rows to list; nullopt: the report's default; 0: all
+  std::optional<GapChoice> explain = {};  // for ReportKind::kGap, which FindGap() has found
 };
 
-// Everything but `dump`, which is a stream (report_dump.h). Ends in a newline.
+// Everything but `dump`, which is a stream (report_dump.h), and `diff`, which has two inputs
+// (report_diff.h). Ends in a newline.
 std::string RenderReport(ReportKind kind, Format format, const ReportInput& input);
 
 // One function for each report and format.
@@ -40,6 +61,9 @@ std::string SummaryCsv(const ReportInput& input);
 std::string GapsText(const ReportInput& input);
 std::string GapsJson(const ReportInput& input);
 std::string GapsCsv(const ReportInput& input);
+std::string GapText(const ReportInput& input);
+std::string GapJson(const ReportInput& input);
+std::string GapCsv(const ReportInput& input);
 std::string WaitsText(const ReportInput& input);
 std::string WaitsJson(const ReportInput& input);
 std::string WaitsCsv(const ReportInput& input);
@@ -55,6 +79,9 @@ std::string ApiCsv(const ReportInput& input);
 std::string StepsText(const ReportInput& input);
 std::string StepsJson(const ReportInput& input);
 std::string StepsCsv(const ReportInput& input);
+std::string HotText(const ReportInput& input);
+std::string HotJson(const ReportInput& input);
+std::string HotCsv(const ReportInput& input);
 std::string InfoText(const ReportInput& input);
 std::string InfoJson(const ReportInput& input);
 std::string InfoCsv(const ReportInput& input);

@@ -3,6 +3,8 @@
 //
 // The gaps of at least --min-gap, longest first, each with what ran before and after and its
 // causes.
+#include "tools/report_gaps.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -18,24 +20,6 @@ namespace {
 
 constexpr size_t kDefaultRows = 20;
 constexpr size_t kNeighbourWidth = 18;
-
-struct Listed {
-  const DeviceReport* device;
-  const Gap* gap;
-  int64_t duration() const { return gap->length_ns(); }
-};
-
-std::vector<Listed> ListGaps(const ReportInput& input) {
-  std::vector<Listed> listed;
-  for (const DeviceReport& device : input.analysis.devices) {
-    for (const Gap& gap : device.gaps) {
-      if (gap.length_ns() >= input.options.min_gap_ns) listed.push_back({&device, &gap});
-    }
-  }
-  std::stable_sort(listed.begin(), listed.end(),
-                   [](const Listed& a, const Listed& b) { return a.duration() > b.duration(); });
-  return listed;
-}
 
 const GpuOp* OpAt(const ReportInput& input, int32_t op) {
   return op < 0 ? nullptr : &input.run.timeline.ops[static_cast<size_t>(op)];
@@ -77,7 +61,55 @@ void WriteNeighbour(const char* key, const ReportInput& input, int32_t op, Kerne
   json->Field("start_ns", found->start_ns).Field("end_ns", found->end_ns).EndObject();
 }
 
+// A line of code alone does not say what it called.
+std::string WhereAndCall(const ReportInput& input, const GapPart& part) {
+  const std::string where = WhereOf(input.analysis, part);
+  const bool in_call = part.cause == Cause::kSynchronisation || part.cause == Cause::kBlockingApi ||
+                       part.cause == Cause::kPageableCopy || part.cause == Cause::kLaunchBound;
+  if (!in_call || part.call < 0) return where;
+  const Timeline& timeline = input.run.timeline;
+  const HostCall& call = timeline.calls[static_cast<size_t>(part.call)];
+  if (call.symbol < 0 || (part.sample < 0 && call.site < 0)) return where;
+  return absl::StrCat(where, ", ", timeline.symbols[static_cast<size_t>(call.symbol)].name);
+}
+
 }  // namespace
+
+std::vector<ListedGap> ListGaps(const ReportInput& input) {
+  std::vector<ListedGap> listed;
+  for (const DeviceReport& device : input.analysis.devices) {
+    for (const Gap& gap : device.gaps) {
+      if (gap.length_ns() >= input.options.min_gap_ns) listed.push_back({&device, &gap});
+    }
+  }
+  std::stable_sort(listed.begin(), listed.end(), [](const ListedGap& a, const ListedGap& b) {
+    return a.duration() > b.duration();
+  });
+  return listed;
+}
+
+absl::StatusOr<ListedGap> FindGap(const ReportInput& input) {
+  if (const KernelRecordsCheck check = CheckKernelRecords(input); check.unavailable)
+    return absl::NotFoundError(absl::StrCat("kernel records unavailable: ", check.reason));
+  const GapChoice choice = input.explain.value_or(GapChoice{1, {}});
+  if (choice.at_ns.has_value()) {
+    for (const DeviceReport& device : input.analysis.devices) {
+      const auto gap =
+          std::partition_point(device.gaps.begin(), device.gaps.end(),
+                               [&](const Gap& g) { return g.end_ns <= *choice.at_ns; });
+      if (gap != device.gaps.end() && gap->begin_ns <= *choice.at_ns)
+        return ListedGap{&device, &*gap};
+    }
+    return absl::NotFoundError("no GPU was idle at that time");
+  }
+  const std::vector<ListedGap> listed = ListGaps(input);
+  if (choice.rank < 1 || choice.rank > listed.size()) {
+    return absl::NotFoundError(absl::StrCat("no gap of rank ", choice.rank, ": there are ",
+                                            listed.size(), " of at least ",
+                                            FormatDuration(input.options.min_gap_ns)));
+  }
+  return listed[choice.rank - 1];
+}
 
 std::string GapsText(const ReportInput& input) {
   std::string out = TextPreamble(input);
@@ -92,7 +124,7 @@ std::string GapsText(const ReportInput& input) {
                     FormatDuration(device.listed_gaps_ns), " of ", FormatDuration(device.idle_ns),
                     " idle (", FormatPlural(device.gaps.size(), "gap"), " in all)\n");
   }
-  const std::vector<Listed> listed = ListGaps(input);
+  const std::vector<ListedGap> listed = ListGaps(input);
   if (listed.empty()) return out;
   Table table;
   table.columns = {{"GPU"},
@@ -106,7 +138,7 @@ std::string GapsText(const ReportInput& input) {
   KernelNames names(input.run.timeline.names);
   const int64_t origin = Origin(input.analysis);
   for (size_t i = 0; i < shown; ++i) {
-    const Listed& row = listed[i];
+    const ListedGap& row = listed[i];
     const GapPart* main = MainPart(*row.device, *row.gap);
     const bool others = main != nullptr && main->end_ns - main->begin_ns < row.duration();
     table.rows.push_back(
@@ -115,7 +147,7 @@ std::string GapsText(const ReportInput& input) {
          main == nullptr ? "" : absl::StrCat(CauseLabel(main->cause), others ? " +" : ""),
          Neighbour(input, row.gap->previous_op, kNeighbourWidth, &names),
          Neighbour(input, row.gap->next_op, kNeighbourWidth, &names),
-         main == nullptr ? "" : WhereOf(input.analysis, *main)});
+         main == nullptr ? "" : WhereAndCall(input, *main)});
   }
   absl::StrAppend(
       &out, "\n", RenderTable(table, 0, kWideReportWidth), MoreLine(shown, listed.size(), 0),
@@ -147,11 +179,11 @@ std::string GapsJson(const ReportInput& input) {
   }
   json.EndArray();
   json.Key("gaps").BeginArray();
-  const std::vector<Listed> listed = known ? ListGaps(input) : std::vector<Listed>();
+  const std::vector<ListedGap> listed = known ? ListGaps(input) : std::vector<ListedGap>();
   const size_t shown = RowLimit(input, listed.size(), 0);
   KernelNames names(input.run.timeline.names);
   for (size_t i = 0; i < shown; ++i) {
-    const Listed& row = listed[i];
+    const ListedGap& row = listed[i];
     json.BeginObject().Field("device", row.device->device);
     json.Field("begin_ns", row.gap->begin_ns).Field("end_ns", row.gap->end_ns);
     json.Field("duration_ns", row.duration());
@@ -179,11 +211,11 @@ std::string GapsCsv(const ReportInput& input) {
     table.columns.push_back({title});
   }
   if (CheckKernelRecords(input).unavailable) return RenderCsv(table);
-  const std::vector<Listed> listed = ListGaps(input);
+  const std::vector<ListedGap> listed = ListGaps(input);
   const size_t shown = RowLimit(input, listed.size(), 0);
   KernelNames names(input.run.timeline.names);
   for (size_t i = 0; i < shown; ++i) {
-    const Listed& row = listed[i];
+    const ListedGap& row = listed[i];
     for (const GapPart& part : row.device->PartsOf(*row.gap)) {
       table.rows.push_back({absl::StrCat(row.device->device), absl::StrCat(row.gap->begin_ns),
                             absl::StrCat(row.gap->end_ns), absl::StrCat(row.duration()),

@@ -326,7 +326,23 @@ void WriteWait(const WaitRow& wait, JsonWriter* json) {
   json->BeginObject().Field("api", wait.api).Field("where", wait.where).Field("count", wait.count);
   json->Field("total_ns", wait.total_ns).Field("device_busy_ns", wait.device_busy_ns);
   json->Field("device_idle_ns", wait.device_idle_ns).Field("idle_after_ns", wait.idle_after_ns);
-  json->Field("longest_ns", wait.longest_ns).EndObject();
+  json->Field("longest_ns", wait.longest_ns);
+  if (!wait.detail.empty()) json->Field("detail", wait.detail);
+  json->EndObject();
+}
+
+void WriteOneMeanwhile(const Meanwhile& meanwhile, JsonWriter* json) {
+  json->BeginObject().Field("who", meanwhile.who).Field("threads", meanwhile.thread_count);
+  json->Field("on_cpu", meanwhile.on_cpu).Field("runnable", meanwhile.runnable);
+  json->Field("samples", meanwhile.samples);
+  json->Key("allowed_cpus");
+  meanwhile.allowed_cpus == 0 ? json->Null() : json->Value(meanwhile.allowed_cpus);
+  json->Key("sites").BeginArray();
+  for (const Meanwhile::Site& site : meanwhile.sites) {
+    json->BeginObject().Field("where", site.where).Field("share", site.share);
+    json->Field("on_cpu", site.on_cpu).EndObject();
+  }
+  json->EndArray().EndObject();
 }
 
 int64_t Origin(const Analysis& analysis) {
@@ -349,6 +365,10 @@ std::string RelativeTime(int64_t ns, int64_t origin_ns) {
 
 std::string WhereOf(const Analysis& analysis, const GapPart& part) {
   return part.where < 0 ? "" : analysis.places[static_cast<size_t>(part.where)];
+}
+
+std::string WhereOf(const WaitRow& wait) {
+  return wait.detail.empty() ? wait.where : absl::StrCat(wait.where, ", ", wait.detail);
 }
 
 const char* OpKindKey(OpKind kind) {

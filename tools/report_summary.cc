@@ -107,7 +107,7 @@ std::string WaitsBlock(const ReportInput& input) {
     const WaitRow& wait = waits[i];
     table.rows.push_back({wait.api, FormatCount(wait.count), FormatDuration(wait.total_ns),
                           FormatDuration(wait.device_busy_ns), FormatDuration(wait.idle_after_ns),
-                          wait.where});
+                          WhereOf(wait)});
   }
   std::string out = absl::StrCat("\n", RenderTable(table));
   if (shown < waits.size()) {
@@ -128,20 +128,20 @@ void WriteMoves(const char* key, const MoveStats& moves, JsonWriter* json) {
   json->Field("sum_ns", moves.sum_ns).Field("union_ns", moves.union_ns).EndObject();
 }
 
-void WriteMeanwhile(const std::vector<Meanwhile>& groups, JsonWriter* json) {
+void WriteMeanwhile(const std::vector<Meanwhile>& all, JsonWriter* json) {
+  if (all.empty()) return;
   json->Key("meanwhile").BeginArray();
-  for (const Meanwhile& group : groups) {
-    json->BeginObject().Field("who", group.who).Field("threads", group.thread_count);
-    json->Field("on_cpu", group.on_cpu).Field("runnable", group.runnable);
-    json->Field("samples", group.samples).Field("allowed_cpus", group.allowed_cpus);
-    json->Key("sites").BeginArray();
-    for (const Meanwhile::Site& site : group.sites) {
-      json->BeginObject().Field("where", site.where).Field("share", site.share);
-      json->Field("on_cpu", site.on_cpu).EndObject();
-    }
-    json->EndArray().EndObject();
-  }
+  for (const Meanwhile& meanwhile : all) WriteOneMeanwhile(meanwhile, json);
   json->EndArray();
+}
+
+// What samples add is there only where there are samples.
+void WriteSite(const SiteTotal& site, JsonWriter* json) {
+  json->BeginObject().Field("where", site.where).Field("total_ns", site.total_ns);
+  json->Field("count", site.count).Field("longest_ns", site.longest_ns);
+  if (!site.detail.empty()) json->Field("detail", site.detail);
+  if (site.samples > 0) json->Field("samples", site.samples);
+  json->EndObject();
 }
 
 void WriteCauses(const DeviceReport& device, JsonWriter* json) {
@@ -149,16 +149,11 @@ void WriteCauses(const DeviceReport& device, JsonWriter* json) {
   for (const CauseTotal& cause : device.causes) {
     json->BeginObject().Field("cause", CauseKey(cause.cause)).Field("total_ns", cause.total_ns);
     json->Field("count", cause.count).Field("longest_ns", cause.longest_ns);
-    json->Key("sites").BeginArray();
-    for (const SiteTotal& site : cause.sites) {
-      json->BeginObject().Field("where", site.where).Field("total_ns", site.total_ns);
-      json->Field("count", site.count).Field("longest_ns", site.longest_ns);
-      json->Field("detail", site.detail).EndObject();
-    }
-    json->EndArray();
-    json->Field("samples", cause.samples);
+    if (cause.samples > 0) json->Field("samples", cause.samples);
     WriteMeanwhile(cause.meanwhile, json);
-    json->EndObject();
+    json->Key("sites").BeginArray();
+    for (const SiteTotal& site : cause.sites) WriteSite(site, json);
+    json->EndArray().EndObject();
   }
   json->EndArray();
 }

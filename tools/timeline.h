@@ -142,6 +142,12 @@ struct CodeLocation {
   bool native = false;
 };
 
+// Which file a module path meant when it was sampled.
+struct Module {
+  int32_t file;          // index in Timeline::strings
+  std::string build_id;  // bytes of its GNU build id
+};
+
 // Call stacks as a tree: a node is a location and the node of its caller.
 struct StackNode {
   int32_t parent =
@@ -253,6 +259,7 @@ struct Timeline {
   // Host sampler.
   std::vector<std::string> strings;
   std::vector<CodeLocation> locations;
+  std::vector<Module> modules;  // those whose build id was recorded
   std::vector<StackNode> stacks;
   std::vector<HostSample> samples;     // sorted by (thread, time)
   std::vector<SampledPeriod> sampled;  // sorted by begin

@@ -35,7 +35,8 @@ TEST_P(GoldenTest, ReadsAsItDidWhenItWasWritten) {
   EXPECT_EQ(DumpTrace(read), ReadText(path + ".expected.txt"));
 }
 
-INSTANTIATE_TEST_SUITE_P(AllVersions, GoldenTest, testing::Values("format_v1"));
+INSTANTIATE_TEST_SUITE_P(AllVersions, GoldenTest,
+                         testing::Values("format_v1", "format_v1_samples"));
 
 }  // namespace
 }  // namespace gpuprobe::proto

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-//   proto_make_samples golden PREFIX    PREFIX.gpuprobe and PREFIX.expected.txt (a new version's
-//   golden file) proto_make_samples tiny FILE        the one-frame trace that FORMAT.md explains
+//   proto_make_samples golden PREFIX    PREFIX.gpuprobe and PREFIX.expected.txt: a new version's
+//                                       golden file
+//   proto_make_samples host PREFIX      the same, of host samples
+//   proto_make_samples tiny FILE        the one-frame trace that FORMAT.md explains
 //   proto_make_samples seeds DIRECTORY  a seed corpus for fuzz_trace_reader
 #include <fstream>
 #include <iostream>
@@ -32,7 +34,7 @@ void WriteSeeds(const std::string& directory) {
   const auto seed = [&](char mode, const std::string& content) {
     WriteFile(directory + "/seed" + std::to_string(number++), mode + content);
   };
-  for (const auto& frames : {TinyTrace(), SampleTrace()}) {
+  for (const auto& frames : {TinyTrace(), SampleTrace(), HostSampleTrace()}) {
     const std::string file = Join(frames);
     seed(0, file);
     seed(0, file.substr(0, file.size() - 20));
@@ -48,15 +50,16 @@ void WriteSeeds(const std::string& directory) {
 int Main(int argc, char** argv) {
   const std::string_view what = argc == 3 ? argv[1] : "";
   const std::string target = argc == 3 ? argv[2] : "";
-  if (what == "golden") {
-    WriteFile(target + ".gpuprobe", Join(SampleTrace()));
+  if (what == "golden" || what == "host") {
+    WriteFile(target + ".gpuprobe", Join(what == "host" ? HostSampleTrace() : SampleTrace()));
     WriteFile(target + ".expected.txt", DumpTrace(ReadPath(target + ".gpuprobe")));
   } else if (what == "tiny") {
     WriteFile(target, Join(TinyTrace()));
   } else if (what == "seeds") {
     WriteSeeds(target);
   } else {
-    std::cerr << "usage: proto_make_samples golden PREFIX | tiny FILE | seeds DIRECTORY\n";
+    std::cerr
+        << "usage: proto_make_samples golden PREFIX | host PREFIX | tiny FILE | seeds DIRECTORY\n";
     return 1;
   }
   return 0;

@@ -117,6 +117,22 @@ TEST(SampleEncoderTest, IdsOutOfRangeCountAsNone) {
   EXPECT_EQ(piece.threads(0).wait_target_size(), 0);
 }
 
+TEST(SampleEncoderTest, ModulesKeepTheirBuildIds) {
+  SampleMaker maker(kBaseNs);
+  const uint32_t path = maker.encoder.InternText("/lib/libc.so.6");
+  const std::string id("\x01\xff\x00\x80", 4), long_id(65, 'x');
+  EXPECT_TRUE(maker.encoder.AddModule(path, id.data(), id.size()));
+  EXPECT_FALSE(maker.encoder.AddModule(0, id.data(), id.size()));
+  EXPECT_FALSE(maker.encoder.AddModule(path + 1, id.data(), id.size()));
+  EXPECT_FALSE(maker.encoder.AddModule(path, id.data(), 0));
+  EXPECT_FALSE(maker.encoder.AddModule(path, long_id.data(), long_id.size()));
+  EXPECT_FALSE(maker.encoder.full());
+  const HostSamples piece = maker.Seal(kBaseNs);
+  ASSERT_EQ(piece.modules_size(), 1);
+  EXPECT_EQ(piece.modules(0).file(), path);
+  EXPECT_EQ(piece.modules(0).build_id(), id);
+}
+
 TEST(SampleEncoderTest, TwentyThreadsAt100HzWithDeepStacksLeaveMoreThanHalfOfTheRoom) {
   SampleMaker maker(kBaseNs);
   std::mt19937_64 random(3);
@@ -169,6 +185,7 @@ TEST_P(SampleEncoderFullTest, RefusesAndStillSealsIntoTheStatedBytes) {
     e.NameThread(wide, number % 7, std::string(70, 'n'), true);
     const std::string text(GetParam() == 5 ? 0 : 300, 't');
     const std::string_view reasons[] = {text, text};
+    e.AddModule(1, text.data(), text.empty() ? 0 : 64);
     processes += e.AddProcess({number, wide, text, text, text, reasons, 2, wild, wide, true});
   }
   EXPECT_TRUE(e.full());

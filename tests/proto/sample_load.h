@@ -2,7 +2,7 @@
 // Copyright the gpuprobe authors.
 //
 // What a sampler would see of a training process with eight data-loader workers, made up but with
-// the noise of real clocks: 16 threads, 100 looks a second, stacks of 12 to 30 frames.
+// the noise of real clocks: 16 threads, 100 looks a second, stacks of 24 to 29 frames.
 #ifndef GPUPROBE_TESTS_PROTO_SAMPLE_LOAD_H_
 #define GPUPROBE_TESTS_PROTO_SAMPLE_LOAD_H_
 

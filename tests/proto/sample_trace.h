@@ -8,6 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "proto/format.h"
+#include "tests/proto/sample_load.h"
+#include "tests/proto/sample_maker.h"
 #include "tests/proto/writer_harness.h"
 
 namespace gpuprobe::proto {
@@ -111,6 +114,60 @@ inline std::vector<std::string> SampleTrace() {
     if (frame < 2) harness.writer.CloseFrame();
   }
   harness.writer.Finish("exit", 1);
+  return harness.frames;
+}
+
+// Two frames with host samples of a process and eight children, and what the process used.
+inline std::vector<std::string> HostSampleTrace() {
+  WriterHarness harness;
+  SampleLoad load(kTestStartNs);
+  std::string piece;
+  harness.add_packets = [&piece](PacketBuilder* out) {
+    AddSamplePackets(out);
+    out->AddSerializedPacket(kPacketHostSamples, piece.data(), piece.size());
+    out->BeginPacket(kPacketUsage);
+    for (uint32_t field = 1; field <= 7; ++field) out->AddUint(field, 1000 + field);
+    out->EndPacket();
+  };
+  harness.Init();
+  AddSampleFacts(&harness);
+  for (int frame = 0; frame < 2; ++frame) {
+    const int64_t begin_ns = kTestStartNs + frame * 60'000'000;
+    SampleMaker maker(begin_ns);
+    for (int tick = 0; tick < 3; ++tick) {
+      load.Tick(&maker, [&](uint32_t pid, uint32_t tid, const SampleRecord& sample) {
+        maker.encoder.AddSample(pid, tid, sample);
+      });
+    }
+    const uint32_t native =
+        maker.Location(9999, "", "/usr/lib/libc.so.6", 0, 0x10a2f0, LOCATION_NATIVE);
+    SampleRecord sample = {.time_ns = begin_ns + 1000, .state = 3, .flags = 17, .syscall = 0};
+    sample.stack = maker.encoder.InternStack(&native, 1);
+    sample.gil_holder = SampleLoad::kPid + 1;
+    maker.encoder.AddSample(SampleLoad::kPid, 1, sample);
+    maker.encoder.NameThread(SampleLoad::kPid, SampleLoad::kPid, "python3", true);
+    maker.encoder.AddModule(maker.encoder.InternText("/usr/lib/libc.so.6"), "\x12\xab", 2);
+    maker.encoder.AddProcess({.pid = SampleLoad::kPid,
+                              .parent_pid = 1,
+                              .name = "python3",
+                              .command_line = "python3 train.py",
+                              .python_version = "3.11.7",
+                              .start_ticks = 900,
+                              .allowed_cpus = 16});
+    const std::string_view reason = "memory: Operation not permitted";
+    maker.encoder.AddProcess({.pid = 4819,
+                              .parent_pid = SampleLoad::kPid,
+                              .name = "worker",
+                              .unreadable = &reason,
+                              .unreadable_count = 1,
+                              .start_ticks = 950,
+                              .ended = frame == 1});
+    piece = maker.SealBytes(begin_ns + 60'000'000, {123456, 3, 1, 2, 3});
+    harness.clock.trace_ns += 500'000'000;
+    harness.writer.OnApi({begin_ns, begin_ns + 6200, ApiDomain::kRuntime, 211, 4711, 4711, 101, 0});
+    if (frame < 1) harness.writer.CloseFrame();
+  }
+  harness.writer.Finish("exit", 0);
   return harness.frames;
 }
 

@@ -32,7 +32,8 @@ struct Case {
 
 class Generator {
  public:
-  Generator(uint32_t seed, int64_t tick) : random_(seed), tick_(tick) {}
+  Generator(uint32_t seed, int64_t tick, bool with_samples = false)
+      : random_(seed), tick_(tick), with_samples_(with_samples) {}
 
   Case Make() {
     const int32_t second_process = b_.AddProcess(200, "other");
@@ -58,6 +59,9 @@ class Generator {
     }
     for (OverheadOp& overhead : b_.t.overheads) {
       if (overhead.thread >= 0) overhead.process = b_.t.threads[overhead.thread].process;
+    }
+    if (with_samples_) {
+      AddSamplesTo(threads);
     }
     Case c;
     c.timeline = b_.Build();
@@ -128,9 +132,53 @@ class Generator {
     }
   }
 
+  // Looks of every kind at all threads and at a worker, some processes watched, some calls with
+  // their stacks.
+  void AddSamplesTo(const std::vector<std::vector<int32_t>>& threads) {
+    const int32_t child = b_.AddSampledChild(300, Int(0, 1));
+    std::vector<int32_t> all = {b_.AddThread(300, "worker", child)};
+    for (const auto& of_process : threads)
+      all.insert(all.end(), of_process.begin(), of_process.end());
+    const std::vector<int32_t> stacks = {
+        -1,
+        b_.Stack({"/job/train.py:1 f"}),
+        b_.Stack({"/job/train.py:2 g", "/job/train.py:1 f"}),
+        b_.Stack({"/usr/lib/libc.so.6+0x10"}),
+        b_.Stack({"/usr/lib/python3.11/queue.py:1 get", "/job/train.py:1 f"}),
+        b_.Stack({"/p/site-packages/torch/utils/data/dataloader.py:1 n", "/job/train.py:1 f"}),
+        b_.Stack({"/p/site-packages/torch/autograd/graph.py:1 b", "/job/train.py:1 f"})};
+    const std::vector<int32_t> targets = {-1, b_.String("pipe"), b_.String("socket"),
+                                          b_.String("/data/x")};
+    const std::vector<int32_t> syscalls = {-1, 0, 1, 7, 35, 61, 202, 202, 232};
+    const auto one_of = [&](const std::vector<int32_t>& from) {
+      return from[Int(0, static_cast<int>(from.size()) - 1)];
+    };
+    for (const int32_t thread : all) {
+      if (Chance(15)) continue;
+      for (int64_t at = Ticks(0, 40); at < kTicks * tick_; at += Ticks(1, 40)) {
+        const int64_t interval = Ticks(0, 30);
+        const int64_t cpu = interval * Int(0, 100) / 100;
+        HostSample& sample =
+            b_.AddSample(thread, at, interval, {cpu, (interval - cpu) * Int(0, 100) / 100},
+                         static_cast<HostState>(Int(0, 4)), one_of(stacks));
+        sample.syscall = one_of(syscalls);
+        sample.wait_target = one_of(targets);
+        sample.gil_holder = Chance(10) ? one_of(all) : -1;
+        sample.flags = static_cast<uint8_t>(Chance(30) ? Int(0, 63) : 0);
+      }
+    }
+    for (int32_t process = 0; process < 3; ++process) {
+      if (Chance(70)) b_.SampledTime(Time(), kTicks * tick_, process);
+    }
+    for (HostCall& call : b_.t.calls) {
+      if (Chance(5)) call.site = one_of(stacks);
+    }
+  }
+
   TimelineBuilder b_;
   std::mt19937 random_;
   int64_t tick_;
+  bool with_samples_;
 };
 
 bool InScope(const Case& c, int32_t process) {
@@ -575,6 +623,98 @@ TEST_P(RandomTimelines, AgreeWithBruteForce) {
 // 1 ns: everything is back to back. 7 us: both sides of that threshold. 40 us: held-up launches
 // too.
 INSTANTIATE_TEST_SUITE_P(Ticks, RandomTimelines, testing::Values(1, 7'000, 40'000));
+
+// What samples may turn the time outside CUDA into.
+bool IsHostTime(Cause cause) {
+  switch (cause) {
+    case Cause::kHost:
+    case Cause::kInputWait:
+    case Cause::kRequestWait:
+    case Cause::kHostPython:
+    case Cause::kHostNative:
+    case Cause::kGilWait:
+    case Cause::kCpuStarved:
+      return true;
+    default:
+      return false;
+  }
+}
+
+struct Span {
+  int64_t begin_ns, end_ns;
+  Cause cause;
+  int32_t overhead;
+  bool operator==(const Span&) const = default;
+};
+
+// Parts by cause alone, neighbours joined, all host time alike.
+std::vector<Span> Spans(const DeviceReport& report) {
+  std::vector<Span> spans;
+  for (const GapPart& part : report.parts) {
+    const Cause cause = IsHostTime(part.cause) ? Cause::kHost : part.cause;
+    if (!spans.empty() && spans.back().end_ns == part.begin_ns && spans.back().cause == cause &&
+        spans.back().overhead == part.overhead) {
+      spans.back().end_ns = part.end_ns;
+    } else {
+      spans.push_back({part.begin_ns, part.end_ns, cause, part.overhead});
+    }
+  }
+  return spans;
+}
+
+TEST_P(RandomTimelines, SamplesDivideTheHostsTimeAndNothingElse) {
+  std::set<Cause> seen;
+  for (uint32_t seed = 0; seed < 400; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Case with = Generator(seed, GetParam(), true).Make();
+    Case without = with;
+    without.timeline.samples.clear();
+    for (HostCall& call : without.timeline.calls) call.site = -1;
+    const Analysis a = Analyse(with.timeline, with.options);
+    const Analysis b = Analyse(without.timeline, without.options);
+    ASSERT_EQ(a.internal_error, "");
+    ASSERT_EQ(a.devices.size(), b.devices.size());
+    for (size_t d = 0; d < a.devices.size(); ++d) {
+      ASSERT_EQ(Spans(a.devices[d]), Spans(b.devices[d]));
+      for (const CauseTotal& cause : a.devices[d].causes) {
+        seen.insert(cause.cause);
+        uint64_t site_samples = 0;
+        for (const SiteTotal& site : cause.sites) site_samples += site.samples;
+        ASSERT_EQ(site_samples, cause.samples);
+        for (const Meanwhile& m : cause.meanwhile) {
+          ASSERT_GE(m.on_cpu, 0);
+          ASSERT_GE(m.runnable, 0);
+          ASSERT_LE(m.on_cpu + m.runnable, 1.0 + 1e-9);
+        }
+      }
+    }
+    WaitChecker(with, a).Run();
+    if (HasFailure()) return;
+  }
+  if (GetParam() == 1) return;  // all of it is back to back
+  for (const Cause cause :
+       {Cause::kHost, Cause::kInputWait, Cause::kRequestWait, Cause::kHostPython,
+        Cause::kHostNative, Cause::kGilWait, Cause::kCpuStarved}) {
+    EXPECT_TRUE(seen.contains(cause)) << CauseKey(cause);
+  }
+}
+
+TEST(Analyse, IsDeterministicWithSamples) {
+  const Case c = Generator(7, 40'000, true).Make();
+  const Analysis a = Analyse(c.timeline, c.options), b = Analyse(c.timeline, c.options);
+  EXPECT_EQ(a.places, b.places);
+  for (size_t d = 0; d < a.devices.size(); ++d) {
+    EXPECT_EQ(PartsText(a, d), PartsText(b, d));
+    ASSERT_EQ(a.devices[d].causes.size(), b.devices[d].causes.size());
+    for (size_t i = 0; i < a.devices[d].causes.size(); ++i) {
+      const CauseTotal &x = a.devices[d].causes[i], &y = b.devices[d].causes[i];
+      EXPECT_EQ(x.samples, y.samples);
+      ASSERT_EQ(x.sites.size(), y.sites.size());
+      for (size_t s = 0; s < x.sites.size(); ++s) EXPECT_EQ(x.sites[s].detail, y.sites[s].detail);
+      ASSERT_EQ(x.meanwhile.size(), y.meanwhile.size());
+    }
+  }
+}
 
 TEST(Analyse, IsDeterministic) {
   const Case c = Generator(7, 7'000).Make();

@@ -52,6 +52,21 @@ TEST(CommandLine, OptionsStandAnywhereInBothForms) {
   EXPECT_EQ(c.output, "x");
 }
 
+TEST(CommandLine, AGapIsExplainedByItsRankOrByATimeInIt) {
+  EXPECT_FALSE(Parse({"gaps", "x"}).explain.has_value());
+  const CommandLine rank = Parse({"gaps", "--explain", "3", "x"});
+  EXPECT_EQ(rank.explain->rank, 3u);
+  EXPECT_FALSE(rank.explain->at.has_value());
+  const CommandLine time = Parse({"gaps", "--explain=1.5s", "x"});
+  EXPECT_EQ(time.explain->at->ns, 1'500'000'000);
+  EXPECT_FALSE(time.explain->at->absolute);
+  EXPECT_TRUE(Parse({"gaps", "--explain=@17", "x"}).explain->at->absolute);
+  EXPECT_THAT(Refusal({"gaps", "--explain", "0", "x"}), HasSubstr("counted from 1"));
+  EXPECT_THAT(Refusal({"gaps", "--explain", "soon", "x"}), HasSubstr("--explain"));
+  EXPECT_THAT(Refusal({"waits", "--explain", "1", "x"}),
+              HasSubstr("belongs to the subcommand gaps"));
+}
+
 TEST(CommandLine, OnlyTheFirstWordCanBeASubcommand) {
   const CommandLine c = Parse({"kernels", "gaps"});
   EXPECT_EQ(c.report, ReportKind::kKernels);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tools/report.h"
+#include "tools/report_gaps.h"
 #include "tools/report_parts.h"
 
 namespace gpuprobe::tools {
@@ -210,6 +211,74 @@ TEST_F(GoldenTest, EveryReportInEveryFormat) {
     ExpectGolden(name + ".json", Render(kind, Format::kJson));
     ExpectGolden(name + ".csv", Render(kind, Format::kCsv));
   }
+}
+
+// The same run with a sampler: the long gap was a wait for a loader whose worker decoded.
+class SampledGoldenTest : public GoldenTest {
+ protected:
+  SampledGoldenTest() {
+    Timeline& t = run_.timeline;
+    t.strings = {"/job/train.py", "main",         "/usr/lib/python3.11/queue.py",
+                 "Queue.get",     "/job/data.py", "decode",
+                 "pipe"};
+    t.locations = {{1, 0, 27, 0, false}, {3, 2, 171, 0, false}, {5, 4, 12, 0, false}};
+    t.stacks = {{-1, 0}, {0, 1}, {-1, 2}};
+    Process worker;
+    worker.pid = 500;
+    worker.rank = -1;
+    worker.parent = 0;
+    worker.sampled_only = true;
+    worker.allowed_cpus = 16;
+    t.processes.push_back(worker);
+    run_.captures.push_back({});
+    t.threads.push_back({1, 500, "pt_data_worker", true});
+    t.sampled = {{kT, kT + 110 * kMs, 0}, {kT, kT + 110 * kMs, 1}};
+    for (int32_t thread : {0, 1}) {
+      for (int64_t at = 35; at < 100; at += 10) {
+        HostSample sample{};
+        sample.time_ns = kT + at * kMs;
+        sample.interval_ns = 10 * kMs;
+        sample.thread = thread;
+        sample.state = thread == 0 ? HostState::kBlocked : HostState::kRunning;
+        sample.cpu_ns = thread == 0 ? 0 : 10 * kMs;
+        sample.stack = thread == 0 ? 1 : 2;
+        sample.syscall = thread == 0 ? 7 : -1;
+        sample.wait_target = thread == 0 ? 6 : -1;
+        t.samples.push_back(sample);
+      }
+    }
+    for (GpuOp& op : t.ops) {
+      op.submission = op.correlation == 1   ? 0
+                      : op.correlation == 2 ? 1
+                      : op.correlation == 5 ? 3
+                                            : -1;
+    }
+    analysis_ = Analyse(t, options_);
+  }
+};
+
+TEST_F(SampledGoldenTest, SummaryAndGapsShowLinesAndWorkers) {
+  EXPECT_EQ(analysis_.internal_error, "");
+  ExpectGolden("sampled_summary.json", Render(ReportKind::kSummary, Format::kJson));
+  ExpectGolden("sampled_gaps.txt", Render(ReportKind::kGaps, Format::kText));
+}
+
+TEST_F(SampledGoldenTest, OneGapIsWalkedFromEndToEnd) {
+  for (const auto& [format, name] :
+       {std::pair{Format::kText, "sampled_gap.txt"}, std::pair{Format::kJson, "sampled_gap.json"},
+        std::pair{Format::kCsv, "sampled_gap.csv"}}) {
+    ReportInput input{run_, analysis_, options_, top_};
+    input.explain = GapChoice{1, {}};
+    ExpectGolden(name, RenderReport(ReportKind::kGap, format, input));
+  }
+}
+
+TEST_F(SampledGoldenTest, AGapIsFoundByATimeInIt) {
+  ReportInput input{run_, analysis_, options_, top_};
+  input.explain = GapChoice{1, kT + 15 * kMs};
+  EXPECT_EQ(FindGap(input)->gap->begin_ns, kT + 11 * kMs);
+  input.explain = GapChoice{1, kT + kMs};
+  EXPECT_FALSE(FindGap(input).ok());
 }
 
 TEST_F(GoldenTest, APartialRunSaysWhatIsMissingOnTop) {

@@ -1,16 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Host samples of trace files, written by the shipped encoder, as the loader makes a Timeline of
-// them.
+// Host samples of trace files, written by the shipped encoder: what the loader makes of them, and
+// what `info` and `dump` show.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <random>
 #include <string>
 #include <vector>
 
+#include "proto/gpuprobe.pb.h"
 #include "tests/tools/temp_folder.h"
 #include "tests/tools/trace_maker.h"
+#include "tools/analysis.h"
+#include "tools/output.h"
+#include "tools/report.h"
+#include "tools/report_dump.h"
+#include "tools/syscall_names.h"
 #include "tools/trace_loader.h"
 
 namespace gpuprobe::tools {
@@ -392,6 +403,22 @@ TEST_F(SamplesTest, NobodyIsHisOwnAncestor) {
   EXPECT_EQ(processes[5].parent, 0);
 }
 
+TEST_F(SamplesTest, BuildIdsOfModulesAreKeptOnce) {
+  TraceMaker trace;
+  for (const char* id : {"one", "one", "two"}) {
+    PieceMaker piece(kT);
+    piece.Text("other");
+    piece.Module("/lib/libc.so.6", id);
+    trace.Piece(piece.Seal(kT + 250 * kMs));
+  }
+  const Timeline t = LoadOne(&trace).timeline;
+  ASSERT_EQ(t.modules.size(), 2u);
+  EXPECT_EQ(t.strings[static_cast<size_t>(t.modules[0].file)], "/lib/libc.so.6");
+  EXPECT_EQ(t.modules[0].file, t.modules[1].file);
+  EXPECT_EQ(t.modules[0].build_id, "one");
+  EXPECT_EQ(t.modules[1].build_id, "two");
+}
+
 TEST_F(SamplesTest, TheLastUsageCounts) {
   TraceMaker trace;
   trace.Usage({5, 4, 3, 2});
@@ -403,6 +430,247 @@ TEST_F(SamplesTest, TheLastUsageCounts) {
   EXPECT_EQ(process.user_cpu_ns, 40);
   EXPECT_EQ(process.system_cpu_ns, 30);
   EXPECT_EQ(process.children_cpu_ns, 0);
+}
+
+// --- what is shown
+// --------------------------------------------------------------------------------
+
+class ShownSamplesTest : public SamplesTest {
+ protected:
+  std::string Trace() {
+    TraceMaker trace({.start_ticks = 900});
+    trace.Device(0, 0xab, "NVIDIA H200");
+    trace.Kernel("k", kT + 100, kT + 200, 1);
+    trace.Usage({4'000 * kMs, 3'000 * kMs, 500 * kMs, 20 * kMs});
+    PieceMaker piece(kT);
+    const std::string_view reason = "memory of pid 5001: Operation not permitted";
+    piece.Process({.pid = kPid, .python_version = "3.11.7", .start_ticks = 900});
+    piece.Process({.pid = 5000,
+                   .parent_pid = kPid,
+                   .name = "pt_data_worker",
+                   .command_line = "python train.py",
+                   .python_version = "3.11.7",
+                   .start_ticks = 950,
+                   .allowed_cpus = 4});
+    piece.Process({.pid = 5001,
+                   .parent_pid = kPid,
+                   .name = "sudo",
+                   .unreadable = &reason,
+                   .unreadable_count = 1,
+                   .start_ticks = 951});
+    for (int i = 1; i <= 24; ++i) {
+      proto::SampleRecord wait =
+          At(kT + i * 10 * kMs,
+             piece.Stack({"queue.py:171 Queue.get", "a.py:1 a", "a.py:2 b", "a.py:3 c", "a.py:4 d",
+                          "a.py:5 e", "a.py:6 f", "a.py:7 g", "a.py:8 h", "train.py:27 <module>"}),
+             2);
+      wait.syscall = 202;
+      wait.wait_target = piece.Text("futex");
+      wait.flags = 2;
+      piece.Sample(kPid, kPid, wait);
+      piece.Sample(5000, 5000, At(kT + i * 10 * kMs, piece.Stack({"/lib/libjpeg.so.8+0xbeef"})));
+    }
+    trace.Piece(piece.Seal(kT + 240 * kMs, {2 * kMs, 24, 1, 3, 5}));
+    return Save(&trace, "one.gpuprobe");
+  }
+  std::string Info(Format format) {
+    const LoadedRun run = Load({Trace()});
+    const Analysis analysis = Analyse(run.timeline, {});
+    return RenderReport(ReportKind::kInfo, format, {run, analysis, {}, std::nullopt});
+  }
+  std::string Dump(Format format) {
+    const InputFiles files = FindInputFiles({Trace()});
+    absl::StatusOr<Output> output = Output::Open(folder_.Path("out"), files.paths);
+    EXPECT_TRUE(output.ok());
+    EXPECT_TRUE(WriteDump(files, {format, std::nullopt, std::nullopt}, &*output).value_or(false));
+    EXPECT_TRUE(output->Close().ok());
+    std::ifstream file(folder_.Path("out"), std::ios::binary);
+    return std::string{std::istreambuf_iterator<char>(file), {}};
+  }
+};
+
+TEST_F(ShownSamplesTest, InfoTellsHowMuchWasLookedAtAndWhatWasNot) {
+  // Lines are broken anywhere.
+  std::string text;
+  for (const char c : Info(Format::kText)) {
+    if ((c == ' ' || c == '\n') && !text.empty() && text.back() == ' ') continue;
+    text.push_back(c == '\n' ? ' ' : c);
+  }
+  EXPECT_THAT(text, HasSubstr("1 process and 2 children"));
+  EXPECT_THAT(text,
+              HasSubstr("24 looks in 240 ms (100.0 a second), 1 tick missed; 48 samples of "
+                        "1 thread and 2 children, 3 dropped; 5 stacks unreadable; 2.00 ms CPU "
+                        "(0.8 % of a core)"));
+  EXPECT_THAT(text, HasSubstr("Python 3.11.7 (2 processes)"));
+  EXPECT_THAT(text, HasSubstr("memory of pid 5001: Operation not permitted (pid 5001)"));
+  EXPECT_THAT(text, HasSubstr("3.00 s user and 500 ms system CPU in 4.00 s"));
+  EXPECT_THAT(text, HasSubstr("CHILDREN"));
+  EXPECT_THAT(text, HasSubstr("5000 4711 3.11.7 1 24 240 ms 100 % 0.0 % 4 pt_data_worker"));
+  EXPECT_THAT(Info(Format::kCsv), HasSubstr("process,4711,sampler_looks,24"));
+}
+
+TEST_F(ShownSamplesTest, InfoJsonHasTheSamplerAndEachProcessThatWasLookedAt) {
+  const std::string json = Info(Format::kJson);
+  EXPECT_THAT(
+      json,
+      HasSubstr(R"("sampler":{"cpu_ns":2000000,"looks":24,"sampled_ns":240000000,)"
+                R"("samples":48,"threads":1,"children":2,"ticks_missed":1,)"
+                R"("samples_dropped":3,"stacks_unreadable":5},"usage":{"wall_ns":4000000000,)"));
+  EXPECT_THAT(json, HasSubstr(R"("sampled_processes":[)"));
+  EXPECT_THAT(json, HasSubstr(R"({"pid":5000,"parent_pid":4711,"host":"node1","traced":false,)"
+                              R"("executable":"pt_data_worker","command_line":"python train.py",)"
+                              R"("ended":false,"python_version":"3.11.7","allowed_cpus":4,)"
+                              R"("threads":1,"samples":24,"sampled_ns":240000000,)"
+                              R"("observed_ns":240000000,"cpu_ns":240000000,"runnable_ns":0,)"
+                              R"("unsampled":[]})"));
+  EXPECT_THAT(json, HasSubstr(R"("unsampled":["memory of pid 5001: Operation not permitted"])"));
+}
+
+TEST_F(ShownSamplesTest, DumpHasALineASample) {
+  const std::string text = Dump(Format::kText);
+  EXPECT_THAT(
+      text,
+      HasSubstr("sample 1000000000000 +10000000 pid=4711 thread=4711 state=\"blocked\" cpu_ns=0 "
+                "runnable_ns=0 syscall=\"futex\" target=\"futex\" flags=\"waits_for_gil\" "
+                "stack=\"queue.py:171 Queue.get < a.py:1 a < a.py:2 b < a.py:3 c < a.py:4 d < "
+                "a.py:5 e < a.py:6 f < a.py:7 g < ... 2 more\"\n"));
+  EXPECT_THAT(text, HasSubstr("pid=5000 thread=5000 state=\"running\" cpu_ns=10000000 "
+                              "runnable_ns=0 stack=\"/lib/libjpeg.so.8+0xbeef\"\n"));
+  EXPECT_THAT(text, HasSubstr("sampled_process pid=5001 parent_pid=4711 start_ticks=951 "
+                              "unreadable=\"memory of pid 5001: Operation not permitted\" sudo\n"));
+  EXPECT_THAT(text, HasSubstr("usage wall_ns=4000000000"));
+  const std::string json = Dump(Format::kJson);
+  EXPECT_THAT(json,
+              HasSubstr(R"("stack":["queue.py:171 Queue.get","a.py:1 a","a.py:2 b","a.py:3 c",)"
+                        R"("a.py:4 d","a.py:5 e","a.py:6 f","a.py:7 g","a.py:8 h",)"
+                        R"("train.py:27 <module>"])"));
+  EXPECT_THAT(Dump(Format::kCsv), HasSubstr("queue.py:171 Queue.get"));
+}
+
+TEST(SyscallNameTest, NamesAreTheKernels) {
+  EXPECT_EQ(SyscallName(-1), "");
+  EXPECT_EQ(SyscallName(0), "read");
+  EXPECT_EQ(SyscallName(999), "syscall 999");
+  EXPECT_EQ(SyscallName(39), "syscall 39");  // getpid cannot block
+#ifdef __x86_64__
+  EXPECT_EQ(SyscallName(SYS_futex), "futex");
+  EXPECT_EQ(SyscallName(SYS_epoll_wait), "epoll_wait");
+  EXPECT_EQ(SyscallName(SYS_clock_nanosleep), "clock_nanosleep");
+  EXPECT_EQ(SyscallName(SYS_ioctl), "ioctl");
+  EXPECT_EQ(SyscallName(SYS_io_uring_enter), "io_uring_enter");
+#endif
+}
+
+// --- anything a file may hold
+// ---------------------------------------------------------------------
+
+template <class Column>
+void Fill(std::mt19937_64* random, Column* column) {
+  for (uint64_t n = (*random)() % 12; n > 0; --n) {
+    const uint64_t value = (*random)() % 3 ? (*random)() % 6 : (*random)() >> (*random)() % 64;
+    column->Add(static_cast<typename Column::value_type>(value));
+  }
+}
+
+std::string WildPiece(std::mt19937_64* random) {
+  const auto below = [random](uint64_t n) { return (*random)() % n; };
+  const auto wild = [&] { return (*random)() >> below(64); };
+  HostSamples piece;
+  piece.set_base_ns(below(3) ? kT : static_cast<int64_t>(wild()));
+  piece.set_begin_ns(below(3) ? kT : static_cast<int64_t>(wild()));
+  piece.set_end_ns(below(3) ? kT + 250 * kMs : static_cast<int64_t>(wild()));
+  piece.set_unit_ns(below(3) ? 1000 : static_cast<uint32_t>(wild()));
+  piece.set_sampler_cpu_ns(wild());
+  piece.set_looks(wild());
+  for (uint64_t n = below(4); n > 0; --n) piece.add_strings(std::string(below(3), 's'));
+  Fill(random, piece.mutable_location_function_delta());
+  Fill(random, piece.mutable_location_file_delta());
+  Fill(random, piece.mutable_location_line());
+  Fill(random, piece.mutable_location_offset());
+  Fill(random, piece.mutable_location_kind());
+  Fill(random, piece.mutable_node_parent_distance());
+  Fill(random, piece.mutable_node_location_delta());
+  for (uint64_t n = below(4); n > 0; --n) {
+    ThreadSamples& thread = *piece.add_threads();
+    thread.set_pid(static_cast<uint32_t>(below(4)));
+    thread.set_tid(static_cast<uint32_t>(below(4)));
+    thread.set_main(below(2) == 0);
+    Fill(random, thread.mutable_time_delta());
+    Fill(random, thread.mutable_interval_excess());
+    Fill(random, thread.mutable_cpu());
+    Fill(random, thread.mutable_runnable());
+    Fill(random, thread.mutable_state());
+    Fill(random, thread.mutable_stack());
+    Fill(random, thread.mutable_syscall_plus1());
+    Fill(random, thread.mutable_wait_target());
+    Fill(random, thread.mutable_flags());
+    Fill(random, thread.mutable_gil_holder());
+  }
+  for (uint64_t n = below(4); n > 0; --n) {
+    SampledProcess& process = *piece.add_processes();
+    process.set_pid(static_cast<uint32_t>(below(4)));
+    process.set_parent_pid(static_cast<uint32_t>(below(4)));
+    process.set_start_ticks(below(3));
+    process.set_ended(below(2) == 0);
+  }
+  return piece.SerializeAsString();
+}
+
+TEST_F(SamplesTest, WhateverAPieceHoldsTheTimelineIsSound) {
+  std::mt19937_64 random(5);
+  uint64_t kept = 0;
+  for (int round = 0; round < 20; ++round) {
+    TraceMaker first({.pid = 1, .start_ticks = 1}),
+        second({.pid = 2, .file_id = 2, .start_ticks = 1});
+    for (TraceMaker* trace : {&first, &second}) {
+      for (int i = 0; i < 4; ++i) trace->Piece(WildPiece(&random));
+    }
+    const LoadedRun run = Load({Save(&first, "a.gpuprobe"), Save(&second, "b.gpuprobe")});
+    const Timeline& t = run.timeline;
+    ASSERT_EQ(run.captures.size(), t.processes.size());
+    const auto in = [](int32_t id, const auto& items) {
+      return id >= -1 && id < static_cast<int32_t>(items.size());
+    };
+    for (const CodeLocation& location : t.locations) {
+      ASSERT_TRUE(in(location.function, t.strings) && in(location.file, t.strings));
+    }
+    for (size_t i = 0; i < t.stacks.size(); ++i) {
+      ASSERT_LT(t.stacks[i].parent, static_cast<int32_t>(i));
+      ASSERT_TRUE(in(t.stacks[i].location, t.locations));
+    }
+    for (const Thread& thread : t.threads) {
+      ASSERT_TRUE(thread.process >= 0 && in(thread.process, t.processes));
+    }
+    for (size_t i = 0; i < t.samples.size(); ++i) {
+      const HostSample& sample = t.samples[i];
+      ASSERT_TRUE(sample.thread >= 0 && in(sample.thread, t.threads));
+      ASSERT_TRUE(in(sample.stack, t.stacks) && in(sample.wait_target, t.strings) &&
+                  in(sample.gil_holder, t.threads) && sample.syscall >= -1);
+      ASSERT_LE(sample.state, HostState::kStopped);
+      ASSERT_TRUE(sample.interval_ns >= 0 && sample.cpu_ns >= 0 && sample.runnable_ns >= 0);
+      ASSERT_GE(sample.time_ns, sample.interval_ns);
+      if (i > 0) {
+        ASSERT_LE(std::pair(t.samples[i - 1].thread, t.samples[i - 1].time_ns),
+                  std::pair(sample.thread, sample.time_ns));
+      }
+    }
+    kept += t.samples.size();
+    for (size_t i = 0; i < t.sampled.size(); ++i) {
+      ASSERT_LT(t.sampled[i].begin_ns, t.sampled[i].end_ns);
+      ASSERT_TRUE(t.sampled[i].process >= 0 && in(t.sampled[i].process, t.processes));
+      if (i > 0) {
+        ASSERT_LE(t.sampled[i - 1].begin_ns, t.sampled[i].begin_ns);
+      }
+    }
+    for (const Process& process : t.processes) {
+      ASSERT_TRUE(in(process.parent, t.processes));
+    }
+    const Analysis analysis = Analyse(t, {});
+    for (const Format format : {Format::kText, Format::kJson, Format::kCsv}) {
+      EXPECT_NE(RenderReport(ReportKind::kInfo, format, {run, analysis, {}, std::nullopt}), "");
+    }
+  }
+  EXPECT_GT(kept, 100u);
 }
 
 }  // namespace

@@ -178,6 +178,12 @@ void PieceMaker::NameThread(uint32_t pid, uint32_t tid, const std::string& name,
   encoder_.NameThread(pid, tid, name, main);
 }
 
+void PieceMaker::Module(std::string_view path, std::string_view build_id) {
+  if (!encoder_.AddModule(Text(path), build_id.data(), build_id.size())) {
+    Give("a module was refused");
+  }
+}
+
 std::string PieceMaker::Seal(int64_t end_ns, const proto::SamplerTotals& totals) {
   std::string out(proto::SampleEncoder::kMaxSealedBytes, '\0');
   const size_t size =

@@ -67,6 +67,7 @@ class PieceMaker {
   uint32_t Text(std::string_view text) { return encoder_.InternText(text); }
   void Sample(uint32_t pid, uint32_t tid, const proto::SampleRecord& sample);
   void NameThread(uint32_t pid, uint32_t tid, const std::string& name, bool main = false);
+  void Module(std::string_view path, std::string_view build_id);
   std::string Seal(int64_t end_ns, const proto::SamplerTotals& totals = {});
 
  private:

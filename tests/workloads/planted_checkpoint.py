@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright the gpuprobe authors.
-"""Planted: every so many steps a checkpoint of some 400 MB is saved and forced to disk, while the GPU waits.
+"""Planted: every so many steps a checkpoint of some 100 MB is saved and forced to disk, while the GPU waits.
 
 Between two checkpoints the GPU is busy: the loop waits only where it reads the loss, every tenth step.
 
@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from workload import lines_marked, report, seconds_from_command_line
 
-WIDTH, LAYERS, STEPS_BETWEEN = 4096, 6, 30
+WIDTH, LAYERS, STEPS_BETWEEN = 2048, 6, 15
 
 
 class Model(nn.Module):
@@ -61,7 +61,7 @@ class Checkpoints:
 def main():
     seconds = seconds_from_command_line()
     model = Model().cuda()
-    x = torch.randn(2048, WIDTH, device="cuda")
+    x = torch.randn(8192, WIDTH, device="cuda")
     for _ in range(3):
         train_step(model, x)
     torch.cuda.synchronize()

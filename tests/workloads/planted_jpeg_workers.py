@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 from torchvision.models import resnet18
-from workload import lines_marked, report, seconds_from_command_line
+from workload import StepClock, lines_marked, report, seconds_from_command_line
 
 BATCH, WORKERS, IMAGES = 32, 4, 4
 
@@ -82,22 +82,22 @@ def main():
         train_step(model, optimizer, *next_batch(batches))
     torch.cuda.synchronize()
 
-    steps, waiting, begin = 0, 0.0, time.perf_counter()
+    clock, steps, begin = StepClock(torch.cuda.Event), 0, time.perf_counter()
     while time.perf_counter() - begin < seconds:
-        before = time.perf_counter()
         images, labels = next_batch(batches)
-        waiting += time.perf_counter() - before
+        clock.begin()
         train_step(model, optimizer, images, labels)
+        clock.end()
         steps += 1
     torch.cuda.synchronize()
     total = time.perf_counter() - begin
     report(
         ["input_wait"],
         lines_marked(__file__),
-        waiting / total,
+        1 - clock.seconds() / total,
         steps,
         total,
-        worker_line=lines_marked(__file__, "planted-worker")[0],
+        behind_line=lines_marked(__file__, "planted-worker")[0],
     )
 
 

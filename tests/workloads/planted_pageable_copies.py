@@ -32,7 +32,7 @@ def main():
     seconds = seconds_from_command_line()
     batch = torch.ones(ROWS, WIDTH)
     weight = torch.randn(WIDTH, WIDTH, device="cuda")
-    torch.backends.cuda.matmul.allow_tf32 = True
+    torch.set_float32_matmul_precision("high")
     download(project(upload(batch), weight))
     begun, ended = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
 

@@ -12,7 +12,7 @@ import time
 
 import torch
 from torch import nn
-from workload import lines_marked, report, seconds_from_command_line
+from workload import StepClock, lines_marked, report, seconds_from_command_line
 
 VOCABULARY, LENGTH, BATCH = 4096, 512, 16
 
@@ -56,16 +56,17 @@ def main():
         train_step(model, optimizer, tokens)
     torch.cuda.synchronize()
 
-    steps, tokenizing, begin = 0, 0.0, time.perf_counter()
+    clock, steps, begin = StepClock(torch.cuda.Event), 0, time.perf_counter()
     while time.perf_counter() - begin < seconds:
-        before = time.perf_counter()
         tokens = tokenize(text)
-        tokenizing += time.perf_counter() - before
+        clock.begin()
         train_step(model, optimizer, tokens)
+        clock.end()
         steps += 1
     torch.cuda.synchronize()
     total = time.perf_counter() - begin
-    report(["host_python"], lines_marked(__file__), tokenizing / total, steps, total)
+    share = 1 - clock.seconds() / total
+    report(["host_python"], lines_marked(__file__), share, steps, total)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+#include "sampler/thread_look.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "sampler/wait_target.h"
+
+namespace gpuprobe::sampler {
+namespace {
+
+// Descriptors of the private table that looks may keep open: a host's usual soft limit is 1024.
+constexpr uint32_t kMaxKeptDescriptors = 600;
+constexpr uint32_t kNameLooks = 100;
+constexpr uint64_t kTickNs = 10'000'000;  // USER_HZ is 100 on x86-64
+
+enum class Found : uint8_t { kGone, kSchedStat, kTicksOnly };
+
+// Where the kernel has no schedstat: CPU time from stat, in ticks.
+Found ReadTicks(uint32_t pid, uint32_t tid, SchedStat* out) {
+  StatFile stat;
+  if (!ReadStat(pid, tid, &stat)) return Found::kGone;
+  *out = SchedStat();
+  out->cpu_ns = stat.cpu_ticks * kTickNs;
+  return Found::kTicksOnly;
+}
+
+// Reads a file of the thread through a descriptor that stays open where that is possible: a third
+// of what opening it costs. The descriptor is this thread's for ever: a later one with its number
+// is not read by it.
+size_t ReadKept(uint32_t pid, uint32_t tid, const char* leaf, int* kept_fd, LookTools* tools,
+                char* out, size_t size) {
+  if (*kept_fd >= 0) return ReadProcDescriptor(*kept_fd, out, size);
+  char path[kTaskPathBytes];
+  ProcPath(pid, tid, leaf, path);
+  if (!tools->keep_descriptors || tools->kept_descriptors >= kMaxKeptDescriptors)
+    return ReadProcFile(path, out, size);
+  ++TheProcCounters().opens;
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  *kept_fd = fd;
+  ++tools->kept_descriptors;
+  return ReadProcDescriptor(fd, out, size);
+}
+
+void CloseKept(int fd, LookTools* tools) {
+  if (fd < 0) return;
+  close(fd);
+  --tools->kept_descriptors;
+}
+
+Found ReadSched(uint32_t pid, WatchedThread* thread, LookTools* tools, SchedStat* out) {
+  char text[96];
+  const size_t n =
+      ReadKept(pid, thread->tid, "schedstat", &thread->schedstat_fd, tools, text, sizeof text);
+  if (n == 0) return errno == ESRCH ? Found::kGone : ReadTicks(pid, thread->tid, out);
+  return ParseSchedStat(text, out) ? Found::kSchedStat : ReadTicks(pid, thread->tid, out);
+}
+
+uint32_t StateOf(char letter) {
+  switch (letter) {
+    case 'R':
+      return kStateRunning;
+    case 'S':
+    case 'I':
+      return kStateBlocked;
+    case 'D':
+      return kStateBlockedIo;
+    case 'T':
+    case 't':
+      return kStateStopped;
+    default:
+      return kStateUnknown;
+  }
+}
+
+// Calls that sleep interruptibly and in no other way.
+bool SleepsInterruptibly(int32_t number) {
+  switch (number) {
+    case 7:    // poll
+    case 23:   // select
+    case 35:   // nanosleep
+    case 202:  // futex
+    case 230:  // clock_nanosleep
+    case 232:  // epoll_wait
+    case 270:  // pselect6
+    case 271:  // ppoll
+    case 281:  // epoll_pwait
+      return true;
+    default:
+      return false;
+  }
+}
+
+// What the thread does now. False: it has ended.
+bool ReadState(uint32_t pid, WatchedThread* thread, LookTools* tools, SyscallFile* call) {
+  char text[256];
+  const bool have_call =
+      ReadKept(pid, thread->tid, "syscall", &thread->syscall_fd, tools, text, sizeof text) != 0 &&
+      ParseSyscallFile(text, call);
+  // A name may change; it is read along with the letter now and then.
+  const bool name_is_fresh = thread->name[0] != '\0' && ++thread->name_age % kNameLooks != 0;
+  if (have_call && name_is_fresh && (call->running || SleepsInterruptibly(call->number))) {
+    thread->state = call->running ? kStateRunning : kStateBlocked;
+    return true;
+  }
+  StatFile stat;
+  if (!ReadStat(pid, thread->tid, &stat)) return false;
+  if (stat.state == 'Z' || stat.state == 'X') return false;
+  std::memcpy(thread->name, stat.name, sizeof thread->name);
+  thread->state = have_call && call->running ? kStateRunning : StateOf(stat.state);
+  // It was woken between the two files.
+  if (thread->state == kStateRunning) *call = SyscallFile();
+  if (thread->state == kStateRunning || !have_call) call->running = true;
+  return true;
+}
+
+void ReadPythonStack(SampledProcess* process, WatchedThread* thread, LookTools* tools) {
+  PythonStack stack;
+  const GilState* gil = LookAtGil(process);
+  if (gil == nullptr) {
+    if (HasPython(*process)) ++tools->stacks_unreadable;
+    return;
+  }
+  switch (process->python->ReadStack(static_cast<pid_t>(thread->tid), tools->locations, &stack)) {
+    case PythonReader::Read::kTorn:
+      ++tools->stacks_unreadable;
+      return;
+    case PythonReader::Read::kNoPython:
+      return;
+    case PythonReader::Read::kOk:
+      break;
+  }
+  std::memcpy(thread->stack, stack.frames, stack.depth * sizeof stack.frames[0]);
+  thread->depth = static_cast<uint32_t>(stack.depth);
+  if (stack.cut) thread->flags |= kSampleStackCut;
+  if (stack.in_c_function) thread->flags |= kSampleInCFunction;
+}
+
+void JudgeGil(SampledProcess* process, WatchedThread* thread, const SyscallFile& call) {
+  const GilState* gil = LookAtGil(process);
+  if (gil == nullptr || !gil->known) return;
+  thread->gil_holder = gil->locked ? static_cast<uint32_t>(gil->holder_tid) : 0;
+  if (thread->gil_holder == thread->tid) thread->flags |= kSampleHoldsGil;
+  if (!call.running && call.number == kFutexCall && call.args[0] >= gil->begin_address &&
+      call.args[0] < gil->end_address) {
+    thread->flags |= kSampleWaitsForGil;
+  }
+}
+
+void ReadTarget(SampledProcess* process, WatchedThread* thread, const SyscallFile& call,
+                LookTools* tools) {
+  char target[kWaitTargetBytes];
+  DescribeWait(process->pid, thread->tid, call, OpenMemory(process) ? &process->memory : nullptr,
+               target);
+  if (target[0] != '\0') thread->target = tools->locations->InternText(target);
+}
+
+void PutOnTop(const LocationId* leaves, size_t count, WatchedThread* thread) {
+  std::memmove(thread->stack + count, thread->stack, thread->depth * sizeof thread->stack[0]);
+  std::memcpy(thread->stack, leaves, count * sizeof leaves[0]);
+  thread->depth += static_cast<uint32_t>(count);
+}
+
+// Native code on top of the Python frames, or alone.
+void PushNative(SampledProcess* process, WatchedThread* thread, const SyscallFile& call,
+                LookTools* tools) {
+  if (tools->native == nullptr || (thread->flags & kSampleWaitsForGil) != 0) return;
+  if (!OpenMemory(process)) return;
+  LocationId leaves[kMaxNativeLeaves];
+  const size_t count = tools->native->Find(process->memory, call.sp, call.pc, thread->depth != 0,
+                                           thread->look_ns, tools->locations, leaves);
+  PutOnTop(leaves, count, thread);
+}
+
+// The same for a running thread, where the kernel tells. Where Python code runs its line says all.
+void PushRunning(SampledProcess* process, WatchedThread* thread, LookTools* tools) {
+  if (tools->native == nullptr || tools->running == nullptr || !OpenMemory(process)) return;
+  const bool python = thread->depth != 0;
+  if (python && (thread->flags & kSampleInCFunction) == 0) return;
+  if (thread->running_ip < 0) {
+    thread->running_ip = tools->running->Open(thread->tid);
+    if (thread->running_ip >= 0) return;  // nothing was read yet
+    if (tools->running->forbidden() == 0) return;
+    char why[32];
+    ErrorText(tools->running->forbidden(), why, sizeof why);
+    return AddNote(process, "native code of running threads (perf_event_open)", why);
+  }
+  RunningIp::Chain chain;
+  if (!tools->running->Read(thread->running_ip, &chain)) return;
+  LocationId leaves[kMaxNativeLeaves];
+  const size_t count = tools->native->FromChain(process->memory, chain.addresses, chain.count,
+                                                python, thread->look_ns, tools->locations, leaves);
+  PutOnTop(leaves, count, thread);
+}
+
+void Remember(WatchedThread* thread, const SchedStat& sched, int64_t now_ns) {
+  const bool first = thread->look_ns == 0;
+  thread->interval_ns = first ? 0 : static_cast<uint64_t>(now_ns - thread->look_ns);
+  thread->cpu_ns =
+      first || sched.cpu_ns < thread->sched.cpu_ns ? 0 : sched.cpu_ns - thread->sched.cpu_ns;
+  thread->runnable_ns = first || sched.runnable_ns < thread->sched.runnable_ns
+                            ? 0
+                            : sched.runnable_ns - thread->sched.runnable_ns;
+  thread->sched = sched;
+  thread->look_ns = now_ns;
+}
+
+}  // namespace
+
+bool LookAtThread(SampledProcess* process, WatchedThread* thread, int64_t now_ns,
+                  LookTools* tools) {
+  SchedStat sched;
+  const Found found = ReadSched(process->pid, thread, tools, &sched);
+  if (found == Found::kGone) return false;
+  ++tools->looks;
+  // It was blocked when its state was read, which was after the numbers were; had it got a CPU
+  // since, they would have changed.
+  const bool blocked = thread->state == kStateBlocked || thread->state == kStateBlockedIo;
+  const bool unchanged =
+      found == Found::kSchedStat && thread->look_ns != 0 && blocked && sched == thread->sched;
+  Remember(thread, sched, now_ns);
+  if (unchanged) {
+    ++tools->unchanged;
+    thread->flags |= kSampleUnchanged;
+    thread->gil_holder = 0;
+    return true;
+  }
+  thread->flags = 0;
+  thread->syscall = -1;
+  thread->target = 0;
+  thread->gil_holder = 0;
+  thread->depth = 0;
+  thread->piece = 0;
+  SyscallFile call;
+  if (!ReadState(process->pid, thread, tools, &call)) return false;
+  if (HasPython(*process)) {
+    ReadPythonStack(process, thread, tools);
+    if (thread->depth != 0) JudgeGil(process, thread, call);
+  }
+  if (thread->state == kStateRunning) PushRunning(process, thread, tools);
+  if (call.running) return true;
+  thread->syscall = call.number;
+  ReadTarget(process, thread, call, tools);
+  PushNative(process, thread, call, tools);
+  return true;
+}
+
+void Unwatch(WatchedThread* thread, LookTools* tools) {
+  if (thread->running_ip >= 0) tools->running->Close(thread->running_ip);
+  CloseKept(thread->schedstat_fd, tools);
+  CloseKept(thread->syscall_fd, tools);
+  *thread = WatchedThread();
+}
+
+}  // namespace gpuprobe::sampler
