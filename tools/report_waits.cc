@@ -28,14 +28,9 @@ std::string WaitsText(const ReportInput& input) {
                       : "host calls were not captured: nothing can be said about waits\n");
   }
   Table table;
-  table.columns = {{"api", Align::kLeft},
-                   {"calls"},
-                   {"blocked"},
-                   {"longest"},
-                   {"GPU busy meanwhile"},
-                   {"GPU idle meanwhile"},
-                   {"GPU idle after"},
-                   {"where", Align::kLeft, true}};
+  table.columns = {
+      {"api", Align::kLeft}, {"calls"},    {"blocked"},    {"longest"},
+      {"GPU busy"},          {"GPU idle"}, {"idle after"}, {"where", Align::kLeft, true}};
   const size_t shown = RowLimit(input, waits.size(), kDefaultRows);
   for (size_t i = 0; i < shown; ++i) {
     const WaitRow& wait = waits[i];
@@ -44,10 +39,10 @@ std::string WaitsText(const ReportInput& input) {
                           FormatDuration(wait.device_idle_ns), FormatDuration(wait.idle_after_ns),
                           WhereOf(wait)});
   }
-  absl::StrAppend(
-      &out, RenderTable(table, 0, kWideReportWidth), MoreLine(shown, waits.size(), 0),
-      "\nGPU busy meanwhile is harmless; GPU idle after: until the thread's next submission "
-      "reached the GPU\n");
+  absl::StrAppend(&out, RenderTable(table, 0, kWideReportWidth), MoreLine(shown, waits.size(), 0),
+                  "\nWhile blocked, GPU busy is harmless; idle after: GPU idle until the thread's "
+                  "next submission "
+                  "reached the GPU\n");
   return out;
 }
 

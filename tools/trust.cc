@@ -88,7 +88,8 @@ Trust MeasureTrust(const ReportInput& input) {
     if (!capture.cost.known) continue;
     const int64_t captured_ns = processes[p].capture_end_ns - processes[p].capture_begin_ns;
     trust.cost_known = true;
-    trust.own_cpu_ns += capture.cost.drain_cpu_ns + capture.sampler.cpu_ns;
+    trust.drain_cpu_ns += capture.cost.drain_cpu_ns;
+    trust.sampler_cpu_ns += capture.sampler.cpu_ns;
     trust.captured_ns = std::max(trust.captured_ns, captured_ns);
     trust.process_ns += std::max<int64_t>(0, captured_ns);
     trust.records += capture.cost.records;
@@ -118,7 +119,7 @@ std::string TrustText(const ReportInput& input, const Trust& trust) {
   }
   if (trust.cost_known && trust.captured_ns > 0) {
     facts.push_back(
-        absl::StrCat("own cost ", Percent(trust.own_cpu_ns, trust.captured_ns), " of a core"));
+        absl::StrCat("own cost ", Percent(trust.own_cpu_ns(), trust.captured_ns), " of a core"));
     if (trust.records > 0) facts.push_back(SlowdownText(trust));
   }
   if (trust.lost_records > 0) {
@@ -137,7 +138,9 @@ void WriteTrust(const ReportInput& input, const Trust& trust, bool idle_known, J
   json->Field("idle_unknown_ns", idle_known ? trust.unknown_ns : 0);
   json->Field("idle_host_ns", idle_known ? trust.host_ns : 0);
   json->Field("idle_explained_ns", idle_known ? trust.explained_ns() : 0);
-  json->Field("own_cpu_ns", trust.own_cpu_ns).Field("captured_ns", trust.captured_ns);
+  json->Field("drain_cpu_ns", trust.drain_cpu_ns);
+  json->Field("sampler_cpu_ns", trust.sampler_cpu_ns);
+  json->Field("captured_ns", trust.captured_ns);
   json->Field("records", trust.records).Field("lost_records", trust.lost_records);
   json->Key("estimated_slowdown");
   if (trust.cost_known && trust.records > 0) {

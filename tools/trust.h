@@ -24,14 +24,15 @@ struct Trust {
   int64_t idle_ns = 0;
   int64_t unknown_ns = 0, host_ns = 0;  // of it: no cause; outside CUDA, and no more is known
   bool cost_known = false;
-  int64_t own_cpu_ns = 0;     // drain and sampler threads, all processes
-  int64_t captured_ns = 0;    // longest capture
-  int64_t process_ns = 0;     // all captures together
+  int64_t drain_cpu_ns = 0, sampler_cpu_ns = 0;  // of all processes
+  int64_t captured_ns = 0;                       // longest capture
+  int64_t process_ns = 0;                        // all captures together
   uint64_t records = 0;       // that have a cost: of processes whose cost is known
   uint64_t lost_records = 0;  // by all causes that count records
   bool clocks_known = false;
   int64_t clock_error_ns = 0;  // largest bracket of a pair of clock readings
   int64_t clock_step_ns = 0;   // largest step of the wall clock
+  int64_t own_cpu_ns() const { return drain_cpu_ns + sampler_cpu_ns; }
   int64_t explained_ns() const { return idle_ns - unknown_ns - host_ns; }
   // Of the application's time, at most: where its launching thread is what everything waits for.
   double slowdown_low() const { return Slowdown(kRecordCostLowNs); }

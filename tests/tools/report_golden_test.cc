@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -15,6 +16,7 @@
 
 #include "tools/report.h"
 #include "tools/report_gaps.h"
+#include "tools/report_parts.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -134,7 +136,33 @@ Analysis MakeAnalysis() {
   a.devices.push_back(std::move(d));
   a.waits = {
       {"cudaStreamSynchronize", "thread 411 python", 1, 8 * kMs, 0, 8 * kMs, 69 * kMs, 8 * kMs}};
+  DeviceSteps& steps = a.steps.emplace_back();
+  steps.device = 0;
+  steps.first_op = 0;
+  steps.confidence = 0.95;
+  steps.typical_ops = 1;
+  for (const auto& [begin_ms, end_ms, host_ms] :
+       {std::array{0, 20, 10}, std::array{20, 40, 11}, std::array{40, 99, 50}}) {
+    Step& step = steps.steps.emplace_back();
+    step.begin_ns = kT + begin_ms * kMs;
+    step.end_ns = kT + end_ms * kMs;
+    step.ops = 1;
+    step.idle_ns = (host_ms + 8) * kMs;
+    step.busy_ns = step.duration_ns() - step.idle_ns;
+    step.cause_ns[static_cast<size_t>(Cause::kHost)] = host_ms * kMs;
+    step.cause_ns[static_cast<size_t>(Cause::kSynchronisation)] = 8 * kMs;
+    step.slow = end_ms == 99;
+  }
+  steps.median_ns = steps.min_ns = 20 * kMs;
+  steps.p90_ns = steps.p99_ns = steps.max_ns = 59 * kMs;
+  steps.slow_steps = 1;
+  steps.growth = {{Cause::kHost, 39 * kMs, a.places[0]}};
   a.verdict.kind = "host";
+  a.verdict.where = a.places[0];
+  a.verdict.meanwhile = "meanwhile 4 workers (children of 411) were 98 % on a CPU";
+  a.verdict.runner_up_cause = Cause::kSynchronisation;
+  a.verdict.runner_up_share = 0.08;
+  a.verdict.runner_up_where = "cudaStreamSynchronize";
   a.verdict.headline =
       "Host-bound: the GPU was idle 94 % of 100 ms; for 82 % of that the submitting thread was "
       "outside CUDA.";
@@ -271,6 +299,30 @@ TEST_F(GoldenTest, APartialRunSaysWhatIsMissingOnTop) {
   ExpectGolden("partial_summary.txt", Render(ReportKind::kSummary, Format::kText));
   ExpectGolden("partial_info.txt", Render(ReportKind::kInfo, Format::kText));
   ExpectGolden("partial_summary.json", Render(ReportKind::kSummary, Format::kJson));
+}
+
+TEST_F(GoldenTest, RecordsThatCuptiDroppedForWantOfABufferAreOneLoss) {
+  run_.timeline.losses = {{0, 1, 1'500, kT, kT, 0}, {0, 2, 12, kT, kT, 0}};
+  EXPECT_EQ(Completeness({run_, analysis_, options_, top_}),
+            "PARTIAL: 1,500 records lost: dropped by CUPTI, no free buffer for CUPTI 12 times "
+            "(memory cap)");
+  run_.timeline.losses.erase(run_.timeline.losses.begin());
+  EXPECT_EQ(Completeness({run_, analysis_, options_, top_}),
+            "PARTIAL: no free buffer for CUPTI 12 times (memory cap)");
+}
+
+TEST_F(GoldenTest, WideTablesKeepToTheirColumns) {
+  run_.timeline.names[1] = std::string(300, 'k');
+  analysis_.places[0] = std::string(300, 'x');
+  for (ReportKind kind :
+       {ReportKind::kGaps, ReportKind::kKernels, ReportKind::kWaits, ReportKind::kSteps}) {
+    const std::string text = Render(kind, Format::kText);
+    for (size_t begin = 0; begin < text.size();) {
+      const size_t end = text.find('\n', begin);
+      EXPECT_LE(end - begin, 120u) << text.substr(begin, end - begin);
+      begin = end + 1;
+    }
+  }
 }
 
 TEST_F(GoldenTest, LaunchesWithoutKernelsAreNeverReportedAsIdle) {
