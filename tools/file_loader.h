@@ -42,6 +42,8 @@ class FileLoader {
   void Finish();
 
   const RecordRuns& runs() const { return runs_; }
+  // What others have appended to the Timeline since is a piece of its own (merge_runs.h).
+  void EndPiece();
 
  private:
   // Ids of the frame being read -> ids of the Timeline.

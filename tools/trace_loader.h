@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Trace files -> Timeline. One run is a set of files of one or many processes.
+// Trace files -> Timeline. One run is a set of files of one or many processes: gpuprobe's own, or
+// those of PyTorch's profiler, or exports of Nsight Systems; told apart by content, never mixed
+// (the same work would count twice).
 //
 // What it decides, so that the analyses need not:
 //  - Every file is one process image. Devices are the same if their UUID is the same, in whatever
@@ -76,6 +78,9 @@ struct ProcessCapture {
   std::vector<std::string> warnings;
   ClockFacts clock;
   CostFacts cost;
+  // Imported traces only: versions as the file tells them, and what such a file cannot tell.
+  std::string source;
+  std::vector<std::string> not_told;
 };
 
 // A stretch of an input file that could not be used, in words.
@@ -102,7 +107,8 @@ struct LoadedRun {
   bool complete() const;
 };
 
-// Fails only if not one input can be read; the message then has a line for each of them.
+// Fails if not one input can be read (the message then has a line for each of them), or if the
+// inputs are not of one run.
 absl::StatusOr<LoadedRun> LoadRun(const InputFiles& files);
 
 }  // namespace gpuprobe::tools
