@@ -11,7 +11,7 @@ target_link_options(gpuprobe_format INTERFACE
 gpuprobe_offline_library(gpuprobe_loader trace_loader.cc file_loader.cc load_batches.cc link_calls.cc capture_facts.cc input_files.cc
                          loss_causes.cc)
 target_link_libraries(gpuprobe_loader PUBLIC gpuprobe_proto_read absl::status absl::statusor
-                      PRIVATE gpuprobe_analysis gpuprobe_format absl::flat_hash_map absl::strings)
+                      PRIVATE gpuprobe_analysis gpuprobe_format gpuprobe_import_nsys absl::flat_hash_map absl::strings)
 
 gpuprobe_offline_library(gpuprobe_report report.cc report_parts.cc report_summary.cc report_gaps.cc report_waits.cc
                          report_activity.cc report_info.cc report_dump.cc dump_records.cc activity_stats.cc command_line.cc output.cc)

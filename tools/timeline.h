@@ -138,6 +138,9 @@ struct CopyShape {
   bool peer;
 };
 
+// Who recorded a process: its own library, or another tool whose file was imported.
+enum class SourceKind : uint8_t { kGpuprobe, kKineto, kNsys };
+
 struct Process {
   uint32_t pid;
   std::string host, executable, command_line;
@@ -148,6 +151,7 @@ struct Process {
   bool has_runtime_api = false, has_driver_api = false, has_sync_records = false;
   int64_t capture_begin_ns = 0, capture_end_ns = 0;
   bool ended = false;  // the trace was closed in order
+  SourceKind source = SourceKind::kGpuprobe;
 };
 
 // A time in which the view of a process is incomplete: nothing may be concluded from silence there.

@@ -3,6 +3,7 @@
 #include "tools/trace_loader.h"
 
 #include <algorithm>
+#include <fstream>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -10,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "tools/file_loader.h"
 #include "tools/format_units.h"
+#include "tools/import/nsys_sqlite.h"
 #include "tools/link_calls.h"
 #include "tools/loss_causes.h"
 #include "tools/merge_runs.h"
@@ -101,9 +103,11 @@ void AlignClocks(LoadedRun* run) {
     if (shift_ns > -kSameClockNs && shift_ns < kSameClockNs) continue;
     shifts[p] = capture.clock.shift_ns = shift_ns;
     any = true;
-    run->notices.push_back(
-        absl::StrCat("the wall clock was stepped between processes: times of process ",
-                     run->timeline.processes[p].pid, " are shifted by ", FormatDuration(shift_ns)));
+    const char* why = run->timeline.processes[p].source == SourceKind::kNsys
+                          ? "sessions that count from their own start"
+                          : "the wall clock was stepped between processes";
+    run->notices.push_back(absl::StrCat(why, ": times of process ", run->timeline.processes[p].pid,
+                                        " are shifted by ", FormatDuration(shift_ns)));
   }
   if (any) ApplyShifts(shifts, &run->timeline);
 }
@@ -121,6 +125,12 @@ void CheckAligned(LoadedRun* run) {
                      " hosts or boots: their clocks are not aligned, nothing is concluded "
                      "across them"));
   }
+}
+
+bool IsSqliteFile(const std::string& path) {
+  char head[16] = {};
+  std::ifstream(path, std::ios::binary).read(head, sizeof head);
+  return IsSqlite({head, sizeof head});
 }
 
 std::string NothingReadable(const std::vector<Unusable>& unusable) {
@@ -146,12 +156,21 @@ absl::StatusOr<LoadedRun> LoadRun(const InputFiles& files) {
   run.unusable = files.unusable;
   run.notices = files.notices;
   FileLoader loader(&run);
+  std::vector<std::string> foreign;
   for (const std::string& path : files.paths) {
+    if (IsSqliteFile(path)) {
+      foreign.push_back(path);
+      continue;
+    }
     const absl::Status status = loader.Load(path);
     if (!status.ok()) run.unusable.push_back({path, std::string(status.message())});
   }
-  if (run.timeline.inputs.empty()) return absl::InvalidArgumentError(NothingReadable(run.unusable));
   loader.Finish();
+  for (const std::string& path : foreign) {
+    const absl::Status status = LoadNsysSqlite(path, &run);
+    if (!status.ok()) run.unusable.push_back({path, std::string(status.message())});
+  }
+  if (run.timeline.inputs.empty()) return absl::InvalidArgumentError(NothingReadable(run.unusable));
   AlignClocks(&run);
   CheckAligned(&run);
   SortTimeline(loader.runs(), &run.timeline);

@@ -76,6 +76,9 @@ struct ProcessCapture {
   std::vector<std::string> warnings;
   ClockFacts clock;
   CostFacts cost;
+  // Imported files: the tool and its versions, and what such a file, or this one, cannot tell.
+  std::string recorder;
+  std::vector<std::string> absent;
 };
 
 // A stretch of an input file that could not be used, in words.
