@@ -20,3 +20,8 @@ target_link_libraries(gpuprobe_report PUBLIC gpuprobe_loader gpuprobe_analysis g
 gpuprobe_offline_tool(probe-report main.cc)
 target_compile_definitions(probe-report PRIVATE GPUPROBE_VERSION="${PROJECT_VERSION}")
 target_link_libraries(probe-report PRIVATE gpuprobe_report)
+get_target_property(_static probe-report GPUPROBE_STATIC)
+if(_static)
+  target_sources(probe-report PRIVATE import/no_dlopen.cc)
+  target_link_options(probe-report PRIVATE -Wl,--wrap=dlopen)
+endif()

@@ -438,6 +438,11 @@ void NsysLoader::DescribeCapture() {
                                      "database once with sqlite3, or export it again)"));
     run_->damage.push_back({input_, "missing", 0, 0, 0, 0, 0, problems_.back()});
   }
+  for (const std::string& absent : absent_) {
+    if (absl::StartsWith(absent, "kernels (") || absl::StartsWith(absent, "host calls (")) {
+      run_->notices.push_back(absl::StrCat(input.path, ": no ", absent));
+    }
+  }
   input.problem = absl::StrJoin(problems_, "; ");
   input.complete = problems_.empty();
   for (size_t i = 0; i < process_keys_.size(); ++i) {
