@@ -6,7 +6,6 @@ find_package(Threads REQUIRED)
 
 gpuprobe_offline_library(gpuprobe_import
   ${CMAKE_CURRENT_LIST_DIR}/import/byte_source.cc
-  ${CMAKE_CURRENT_LIST_DIR}/import/call_class.cc
   ${CMAKE_CURRENT_LIST_DIR}/import/event_reader.cc
   ${CMAKE_CURRENT_LIST_DIR}/import/exact_time.cc
   ${CMAKE_CURRENT_LIST_DIR}/import/json_scan.cc
@@ -18,4 +17,4 @@ gpuprobe_offline_library(gpuprobe_import
 target_include_directories(gpuprobe_import SYSTEM PRIVATE ${ZSTD_INCLUDE_DIR} ${ZLIB_INCLUDE_DIR})
 target_link_libraries(gpuprobe_import
   PUBLIC absl::status absl::statusor absl::flat_hash_map absl::strings Threads::Threads
-  PRIVATE gpuprobe_analysis gpuprobe_format ${ZSTD_STATIC_LIBRARY} ${ZLIB_STATIC_LIBRARY})
+  PRIVATE gpuprobe_import_nsys gpuprobe_analysis gpuprobe_format ${ZSTD_STATIC_LIBRARY} ${ZLIB_STATIC_LIBRARY})

@@ -11,7 +11,8 @@ target_link_options(gpuprobe_format INTERFACE
 gpuprobe_offline_library(gpuprobe_loader trace_loader.cc file_loader.cc load_batches.cc link_calls.cc capture_facts.cc input_files.cc
                          loss_causes.cc)
 target_link_libraries(gpuprobe_loader PUBLIC gpuprobe_proto_read absl::status absl::statusor
-                      PRIVATE gpuprobe_import gpuprobe_analysis gpuprobe_format absl::flat_hash_map absl::strings)
+                      PRIVATE gpuprobe_import gpuprobe_import_nsys gpuprobe_analysis gpuprobe_format
+                      absl::flat_hash_map absl::strings)
 
 gpuprobe_offline_library(gpuprobe_report report.cc report_parts.cc report_summary.cc report_gaps.cc report_waits.cc
                          report_activity.cc report_info.cc report_dump.cc dump_records.cc activity_stats.cc command_line.cc output.cc)
@@ -20,3 +21,8 @@ target_link_libraries(gpuprobe_report PUBLIC gpuprobe_loader gpuprobe_analysis g
 gpuprobe_offline_tool(probe-report main.cc)
 target_compile_definitions(probe-report PRIVATE GPUPROBE_VERSION="${PROJECT_VERSION}")
 target_link_libraries(probe-report PRIVATE gpuprobe_report)
+get_target_property(_static probe-report GPUPROBE_STATIC)
+if(_static)
+  target_sources(probe-report PRIVATE import/no_dlopen.cc)
+  target_link_options(probe-report PRIVATE -Wl,--wrap=dlopen)
+endif()

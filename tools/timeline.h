@@ -194,7 +194,7 @@ struct CopyShape {
   bool peer;
 };
 
-// Where the records of a process come from; what a source cannot tell is in ProcessCapture.
+// Who recorded a process: its own library, or another tool whose file was imported.
 enum class SourceKind : uint8_t { kGpuprobe, kKineto, kNsys };
 
 struct Process {

@@ -13,14 +13,11 @@
 #include "tools/file_loader.h"
 #include "tools/format_units.h"
 #include "tools/import/kineto_loader.h"
+#include "tools/import/nsys_sqlite.h"
 #include "tools/import/source_format.h"
 #include "tools/link_calls.h"
 #include "tools/loss_causes.h"
 #include "tools/merge_runs.h"
-#if __has_include("tools/import/nsys_sqlite.h")
-#include "tools/import/nsys_sqlite.h"
-#define GPUPROBE_READS_NSYS_SQLITE
-#endif
 
 namespace gpuprobe::tools {
 namespace {
@@ -109,9 +106,11 @@ void AlignClocks(LoadedRun* run) {
     if (shift_ns > -kSameClockNs && shift_ns < kSameClockNs) continue;
     shifts[p] = capture.clock.shift_ns = shift_ns;
     any = true;
-    run->notices.push_back(
-        absl::StrCat("the wall clock was stepped between processes: times of process ",
-                     run->timeline.processes[p].pid, " are shifted by ", FormatDuration(shift_ns)));
+    const char* why = run->timeline.processes[p].source == SourceKind::kNsys
+                          ? "sessions that count from their own start"
+                          : "the wall clock was stepped between processes";
+    run->notices.push_back(absl::StrCat(why, ": times of process ", run->timeline.processes[p].pid,
+                                        " are shifted by ", FormatDuration(shift_ns)));
   }
   if (any) ApplyShifts(shifts, &run->timeline);
 }
@@ -140,15 +139,6 @@ const char* FormatName(SourceFormat format) {
     default:
       return "a gpuprobe trace";
   }
-}
-
-absl::Status LoadSqlite(const std::string& path, LoadedRun* run) {
-#ifdef GPUPROBE_READS_NSYS_SQLITE
-  return LoadNsysSqlite(path, run);
-#else
-  return absl::UnimplementedError(
-      absl::StrCat(path, ": an SQLite database; this build does not read Nsight Systems exports"));
-#endif
 }
 
 std::string NothingReadable(const std::vector<Unusable>& unusable) {
@@ -189,7 +179,7 @@ absl::Status LoadFile(const std::string& path, LoadedRun* run, FileLoader* loade
     case SourceFormat::kJson:
       return kineto->Load(path, source.packing);
     case SourceFormat::kSqlite:
-      return LoadSqlite(path, run);
+      return LoadNsysSqlite(path, run);
     case SourceFormat::kUtf16:
       return absl::InvalidArgumentError(
           absl::StrCat(path, ": UTF-16 text; no profiler writes that, convert it to UTF-8"));

@@ -78,9 +78,9 @@ struct ProcessCapture {
   std::vector<std::string> warnings;
   ClockFacts clock;
   CostFacts cost;
-  // Imported traces only: versions as the file tells them, and what such a file cannot tell.
-  std::string source;
-  std::vector<std::string> not_told;
+  // Imported files: the tool and its versions, and what such a file, or this one, cannot tell.
+  std::string recorder;
+  std::vector<std::string> absent;
 };
 
 // A stretch of an input file that could not be used, in words.

@@ -25,8 +25,7 @@ using namespace std::string_view_literals;
 constexpr int64_t kLatestNs = int64_t{1} << 62;  // as in load_batches.cc: differences stay sane
 constexpr uint8_t kTimingMissing = 1, kTimingUnfinished = 2, kTimingInvalid = 3;
 constexpr size_t kListedRows = 100, kListedCategories = 8, kProblemsInWords = 3;
-// Correlation of a call that has none; 0 says so of GPU work. No id of CUPTI reaches it.
-constexpr uint32_t kNoCorrelation = 0xffffffffu;
+constexpr uint32_t kNoEvent = 0xffffffffu;
 constexpr int64_t kNoStream = -1;
 
 template <typename T>
@@ -132,7 +131,7 @@ int32_t KinetoLoader::InternSymbol(const JsonText& name, bool driver) {
   const auto known = symbols.find(name.raw);
   if (known != symbols.end()) return known->second;
   const std::string text = ToValidUtf8(Unescape(name));
-  run_->timeline.symbols.push_back({PlainCallName(text), CallClassOf(text), driver});
+  run_->timeline.symbols.push_back({WithoutVersion(text), CallClassOfName(text), driver});
   return symbols[std::string(name.raw)] = Last(run_->timeline.symbols);
 }
 
@@ -266,15 +265,14 @@ void KinetoLoader::AddGpuRow(const Row& row) {
 }
 
 void KinetoLoader::AddCall(const Row& row) {
-  const bool driver = row.kind == RowKind::kDriverCall || IsDriverCall(row.name.raw);
+  const bool driver = row.kind == RowKind::kDriverCall;
   if (document_.call_pid.empty()) document_.call_pid = row.pid.raw;
   if (!row.start_ns || !row.end_ns || !Believable(*row.start_ns, *row.end_ns)) {
     return AddUnusable(row, "no usable time");
   }
   Extend(row);
-  uint32_t correlation = Low32(row.Number(Arg::kCorrelation), 0);
-  if (correlation == 0) correlation = kNoCorrelation;
-  run_->timeline.calls.push_back({*row.start_ns, *row.end_ns, correlation, document_.process,
+  run_->timeline.calls.push_back({*row.start_ns, *row.end_ns,
+                                  Low32(row.Number(Arg::kCorrelation), 0), document_.process,
                                   ThreadOf(row), InternSymbol(row.name, driver), 0});
   ++(driver ? document_.driver_calls : document_.runtime_calls);
 }
@@ -290,7 +288,7 @@ void KinetoLoader::AddSync(const Row& row) {
   sync.type = SyncTypeOf(row.sync_kind.raw.empty() ? row.name.raw : row.sync_kind.raw);
   sync.process = document_.process;
   sync.stream = sync.device = -1;
-  sync.event = Low32(row.Number(Arg::kWaitEvent), kNoCorrelation);
+  sync.event = Low32(row.Number(Arg::kWaitEvent), kNoEvent);
   sync.correlation = Low32(row.Number(Arg::kCorrelation), 0);
   const int64_t record = row.Number(Arg::kWaitRecord).value_or(-1);
   const int64_t wait_stream = row.Number(Arg::kWaitStream).value_or(kNoStream);
@@ -298,7 +296,7 @@ void KinetoLoader::AddSync(const Row& row) {
   document_.sync_lanes.push_back({std::string(row.device.raw.empty() ? row.pid.raw : row.device.raw),
                                   row.Number(Arg::kContext).value_or(0), StreamNumber(row),
                                   record >= 0 ? wait_stream : kNoStream});
-  if (record >= 0 && sync.event != kNoCorrelation) {
+  if (record >= 0 && sync.event != kNoEvent) {
     run_->timeline.events.push_back({document_.process, -1, sync.event,
                                      static_cast<uint32_t>(record),
                                      static_cast<uint64_t>(run_->timeline.syncs.size() - 1)});
@@ -531,13 +529,14 @@ void KinetoLoader::DescribeSource(Process* process, ProcessCapture* capture) {
   process->ended = true;
   process->rank = document_.member.rank;
   capture->world_size = document_.member.world_size;
-  capture->source = absl::StrJoin(document_.versions, ", ");
-  capture->not_told = {"how much the profiler lost", "what was queued when"};
+  capture->recorder = absl::StrCat("PyTorch profiler (Kineto)", document_.versions.empty() ? "" : ", ",
+                                   absl::StrJoin(document_.versions, ", "));
+  capture->absent = {"how much the profiler lost", "what was queued when"};
   if (document_.runtime_calls + document_.driver_calls == 0) {
-    capture->not_told.push_back("host calls");
+    capture->absent.push_back("host calls");
   }
-  if (document_.sync_lanes.empty()) capture->not_told.push_back("stream waits");
-  capture->not_told.push_back(document_.python_rows > 0 ? "whether threads ran or were blocked"
+  if (document_.sync_lanes.empty()) capture->absent.push_back("stream waits");
+  capture->absent.push_back(document_.python_rows > 0 ? "whether threads ran or were blocked"
                                                         : "what threads did outside CUDA");
 }
 
