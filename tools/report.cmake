@@ -15,8 +15,8 @@ target_link_libraries(gpuprobe_loader PUBLIC gpuprobe_proto_read absl::status ab
                       absl::flat_hash_map absl::strings)
 
 gpuprobe_offline_library(gpuprobe_report report.cc report_parts.cc report_summary.cc report_gaps.cc report_waits.cc
-                         report_activity.cc report_info.cc report_dump.cc dump_records.cc activity_stats.cc command_line.cc output.cc)
-target_link_libraries(gpuprobe_report PUBLIC gpuprobe_loader gpuprobe_analysis gpuprobe_format)
+                         report_activity.cc report_info.cc report_dump.cc dump_records.cc dump_timeline.cc activity_stats.cc command_line.cc output.cc)
+target_link_libraries(gpuprobe_report PUBLIC gpuprobe_loader gpuprobe_analysis gpuprobe_format PRIVATE gpuprobe_import)
 
 gpuprobe_offline_tool(probe-report main.cc)
 target_compile_definitions(probe-report PRIVATE GPUPROBE_VERSION="${PROJECT_VERSION}")

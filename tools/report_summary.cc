@@ -222,7 +222,8 @@ void WriteDevice(const ReportInput& input, const DeviceReport& device, bool know
                  JsonWriter* json) {
   const Device& info = input.run.timeline.devices[static_cast<size_t>(device.device)];
   json->BeginObject();
-  json->Field("device", device.device).Field("uuid", info.uuid).Field("name", info.name);
+  json->Field("device", device.device).Field("ordinal", info.ordinal);
+  json->Field("uuid", info.uuid).Field("name", info.name);
   WriteWindow(device.window, json);
   json->Key("kernels").BeginObject();
   json->Field("count", device.kernels.count).Field("zero_length", device.kernels.zero_length);

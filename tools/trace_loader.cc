@@ -203,7 +203,7 @@ bool LoadedRun::complete() const {
          std::none_of(captures.begin(), captures.end(), off);
 }
 
-absl::StatusOr<LoadedRun> LoadRun(const InputFiles& files) {
+absl::StatusOr<LoadedRun> LoadRun(const InputFiles& files, Linking linking) {
   LoadedRun run;
   run.name = files.run_name;
   run.unusable = files.unusable;
@@ -222,7 +222,7 @@ absl::StatusOr<LoadedRun> LoadRun(const InputFiles& files) {
   AlignClocks(&run);
   CheckAligned(&run);
   SortTimeline(loader.runs(), &run.timeline);
-  LinkCalls(&run);
+  if (linking == Linking::kLinked) LinkCalls(&run);
   return run;
 }
 

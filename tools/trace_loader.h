@@ -109,7 +109,9 @@ struct LoadedRun {
 
 // Fails if not one input can be read (the message then has a line for each of them), or if the
 // inputs are not of one run.
-absl::StatusOr<LoadedRun> LoadRun(const InputFiles& files);
+// kAsRecorded leaves calls and GPU work as they stand (no folding, no links): for `dump`.
+enum class Linking : uint8_t { kLinked, kAsRecorded };
+absl::StatusOr<LoadedRun> LoadRun(const InputFiles& files, Linking linking = Linking::kLinked);
 
 }  // namespace gpuprobe::tools
 
