@@ -6,6 +6,7 @@ find_package(Threads REQUIRED)
 
 gpuprobe_offline_library(gpuprobe_import
   ${CMAKE_CURRENT_LIST_DIR}/import/byte_source.cc
+  ${CMAKE_CURRENT_LIST_DIR}/import/code_spans.cc
   ${CMAKE_CURRENT_LIST_DIR}/import/event_reader.cc
   ${CMAKE_CURRENT_LIST_DIR}/import/exact_time.cc
   ${CMAKE_CURRENT_LIST_DIR}/import/json_scan.cc

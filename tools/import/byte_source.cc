@@ -30,11 +30,17 @@ constexpr size_t kQueuedBlocks = 8;
 constexpr size_t kListedProblems = 100;
 constexpr int kGzipWindow = 15 + 16;  // zlib: largest window, gzip header wanted
 
+// kBlockBytes of memory, of which `size` are filled.
+struct Block {
+  std::unique_ptr<char[]> data;
+  size_t size = 0;
+};
+
 // Blocks from the unpacking thread to the parsing one.
 class BlockQueue {
  public:
   // False: the reader has gone.
-  bool Push(std::string block) {
+  bool Push(Block block) {
     std::unique_lock lock(mutex_);
     room_.wait(lock, [this] { return blocks_.size() < kQueuedBlocks || abandoned_; });
     if (abandoned_) return false;
@@ -43,19 +49,21 @@ class BlockQueue {
     return true;
   }
   // An empty block that was used before, or a new one.
-  std::string Empty() {
+  Block Empty() {
     std::unique_lock lock(mutex_);
-    if (spare_.empty()) return {};
-    std::string block = std::move(spare_.back());
+    // for_overwrite: zeros would only be written over.
+    if (spare_.empty()) return {std::make_unique_for_overwrite<char[]>(kBlockBytes), 0};
+    Block block = std::move(spare_.back());
     spare_.pop_back();
+    block.size = 0;
     return block;
   }
   // Swaps a used block for the next; false: there is none and will be none.
-  bool Pop(std::string* block) {
+  bool Pop(Block* block) {
     std::unique_lock lock(mutex_);
     filled_.wait(lock, [this] { return !blocks_.empty() || closed_; });
     if (blocks_.empty()) return false;
-    if (block->capacity() > 0) spare_.push_back(std::move(*block));
+    if (block->data != nullptr) spare_.push_back(std::move(*block));
     *block = std::move(blocks_.front());
     blocks_.pop_front();
     room_.notify_one();
@@ -75,8 +83,8 @@ class BlockQueue {
  private:
   std::mutex mutex_;
   std::condition_variable room_, filled_;
-  std::deque<std::string> blocks_;
-  std::vector<std::string> spare_;
+  std::deque<Block> blocks_;
+  std::vector<Block> spare_;
   bool closed_ = false, abandoned_ = false;
 };
 
@@ -209,13 +217,12 @@ class ThreadedSource : public ByteSource {
   }
 
   size_t Read(char* out, size_t capacity) override {
-    if (at_ == block_.size()) {
-      at_ = 0;
-      block_.clear();
+    if (at_ == block_.size) {
       if (!queue_.Pop(&block_)) return 0;
+      at_ = 0;
     }
-    const size_t size = std::min(capacity, block_.size() - at_);
-    std::memcpy(out, block_.data() + at_, size);
+    const size_t size = std::min(capacity, block_.size - at_);
+    std::memcpy(out, block_.data.get() + at_, size);
     at_ += size;
     return size;
   }
@@ -245,24 +252,18 @@ class ThreadedSource : public ByteSource {
 
   void CopyPlain(PackedFile* file) {
     for (;;) {
-      std::string block = queue_.Empty();
-      block.resize(kBlockBytes);
-      const size_t got = file->Read(block.data(), block.size());
-      block.resize(got);
-      if (got == 0 || !queue_.Push(std::move(block))) return;
+      Block block = queue_.Empty();
+      block.size = file->Read(block.data.get(), kBlockBytes);
+      if (block.size == 0 || !queue_.Push(std::move(block))) return;
     }
   }
 
   void Unpack(PackedFile* file, Unpacker* unpacker) {
-    std::string block(kBlockBytes, '\0');
-    size_t filled = 0;
+    Block block = queue_.Empty();
     const auto flush = [&] {
-      if (filled == 0) return true;
-      block.resize(filled);
-      filled = 0;
+      if (block.size == 0) return true;
       const bool wanted = queue_.Push(std::move(block));
       block = queue_.Empty();
-      block.resize(kBlockBytes);
       return wanted;
     };
     bool inside = false;  // of a member
@@ -270,11 +271,11 @@ class ThreadedSource : public ByteSource {
       const std::string_view in = file->Rest();
       size_t taken = 0, made = 0;
       const auto result =
-          unpacker->Step(in, &taken, block.data() + filled, block.size() - filled, &made);
+          unpacker->Step(in, &taken, block.data.get() + block.size, kBlockBytes - block.size, &made);
       file->Take(taken);
-      filled += made;
+      block.size += made;
       inside |= taken > 0;
-      if (filled == block.size() && !flush()) return;
+      if (block.size == kBlockBytes && !flush()) return;
       if (result == Unpacker::Result::kMemberEnd) {
         unpacker->Restart();
         inside = false;
@@ -340,7 +341,7 @@ class ThreadedSource : public ByteSource {
   std::atomic<uint64_t> consumed_{0};
   std::vector<UnpackProblem> problems_;  // the thread's, until the queue is closed
   BlockQueue queue_;
-  std::string block_;
+  Block block_;
   size_t at_ = 0;
   std::thread thread_;  // last: it uses what stands above
 };

@@ -443,12 +443,12 @@ Scan EventReader::ParseRow(JsonCursor* cursor) {
   });
 }
 
-void EventReader::SetTimes(const JsonText& start, const JsonText& duration) {
+void EventReader::SetTimes() {
   bool rounded = false;
-  row_.start_ns = NanosecondsOf(start.raw, &rounded);
+  row_.start_ns = NanosecondsOf(start_.raw, &rounded);
   row_.end_ns.reset();
-  if (row_.start_ns && !duration.raw.empty()) {
-    const auto length = NanosecondsOf(duration.raw, &rounded);
+  if (row_.start_ns && !duration_.raw.empty()) {
+    const auto length = NanosecondsOf(duration_.raw, &rounded);
     int64_t end = 0;
     if (length && *length >= 0 && !__builtin_add_overflow(*row_.start_ns, *length, &end)) {
       row_.end_ns = end;
@@ -485,9 +485,12 @@ bool EventReader::Accept() {
     return true;
   }
   if (row_.phase == 'B' || row_.phase == 'E') {
+    if (!row_.unfinished) SetTimes();
     if (!row_.unfinished && !Pair()) return false;
   } else if (row_.phase != 'X') {
     return false;
+  } else if (row_.kind < RowKind::kMetadata) {
+    SetTimes();
   }
   if (row_.kind == RowKind::kUnknown) {
     ++counts_.unknown_categories[Unescape(row_.category)];
@@ -538,7 +541,6 @@ std::optional<EventReader::Item> EventReader::NextElement() {
       }
       counts_.without_phase += row_.phase == 0;
       counts_.empty_objects += row_.bytes == 2;
-      SetTimes(start_, duration_);
       if (Accept()) return Item::kRow;
       return std::nullopt;
     }

@@ -164,7 +164,7 @@ class EventReader {
   Scan ParseArgument(std::string_view key, JsonCursor* cursor);
   Scan ParseDimensions(Arg first, JsonCursor* cursor);
   Scan ParseNumber(Arg arg, JsonCursor* cursor, JsonText* text);
-  void SetTimes(const JsonText& start, const JsonText& duration);
+  void SetTimes();
   bool Pair();  // B and E rows; true: row_ is complete
   bool Accept();
 

@@ -143,18 +143,6 @@ std::string Unescape(const JsonText& text) {
   return out;
 }
 
-Scan JsonCursor::Token(JsonText* out) {
-  const char* const begin = at_;
-  while (at_ < end_ && (std::isalnum(static_cast<unsigned char>(*at_)) || *at_ == '.' ||
-                        *at_ == '-' || *at_ == '+')) {
-    ++at_;
-  }
-  if (at_ >= end_) return Scan::kMore;
-  if (at_ == begin) return Scan::kBad;
-  out->raw = std::string_view(begin, static_cast<size_t>(at_ - begin));
-  return Scan::kOk;
-}
-
 // 64 bytes at a time: most of a trace is arguments that nobody asks for. That strings begin and end
 // where strings can is checked on the way: a quote too many or too few is found at the next string,
 // not at the end of the file.

@@ -12,6 +12,7 @@
 
 #include <emmintrin.h>
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +22,17 @@
 namespace gpuprobe::tools {
 
 inline constexpr size_t kJsonPadding = 64;
+
+// Of numbers and words, NaN and -Infinity among them.
+inline constexpr std::array<bool, 256> kTokenCharacters = [] {
+  std::array<bool, 256> is = {};
+  for (int c = '0'; c <= '9'; ++c) is[static_cast<size_t>(c)] = true;
+  for (int c = 'a'; c <= 'z'; ++c) {
+    is[static_cast<size_t>(c)] = is[static_cast<size_t>(c - 'a' + 'A')] = true;
+  }
+  is['.'] = is['-'] = is['+'] = true;
+  return is;
+}();
 
 enum class Scan : uint8_t { kOk, kMore, kBad };
 
@@ -149,7 +161,14 @@ class JsonCursor {
   }
 
  private:
-  Scan Token(JsonText* out);
+  Scan Token(JsonText* out) {
+    const char* const begin = at_;
+    while (at_ < end_ && kTokenCharacters[static_cast<unsigned char>(*at_)]) ++at_;
+    if (at_ >= end_) return Scan::kMore;
+    if (at_ == begin) return Scan::kBad;
+    out->raw = std::string_view(begin, static_cast<size_t>(at_ - begin));
+    return Scan::kOk;
+  }
   Scan SkipNested();
   Scan SkipNestedSlowly(int depth);
 

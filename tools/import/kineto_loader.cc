@@ -338,6 +338,15 @@ void KinetoLoader::AddOverhead(const Row& row) {
                                       IsProfilerOverheadKind(kind)});
 }
 
+// One that has no times is of no consequence: not counted.
+void KinetoLoader::AddSpan(const Row& row) {
+  if (!row.start_ns || !row.end_ns || !Believable(*row.start_ns, *row.end_ns)) return;
+  Extend(row);
+  const auto pid = IntegerOf(row.pid.raw);
+  if (document_.span_pid.empty() && pid && *pid > 0) document_.span_pid = row.pid.raw;
+  spans_.Add(row.kind, row.name, ThreadOf(row), *row.start_ns, *row.end_ns);
+}
+
 void KinetoLoader::AddMetadata(const Row& row) {
   const std::string pid(row.pid.raw);
   if (row.name.raw == "thread_name"sv) {
@@ -370,12 +379,7 @@ void KinetoLoader::AddRow(const Row& row) {
       [[fallthrough]];
     case RowKind::kOperator:
     case RowKind::kAnnotation:
-      if (row.start_ns && row.end_ns && Believable(*row.start_ns, *row.end_ns)) {
-        Extend(row);
-        const auto pid = IntegerOf(row.pid.raw);
-        if (document_.span_pid.empty() && pid && *pid > 0) document_.span_pid = row.pid.raw;
-      }
-      return;
+      return AddSpan(row);
     case RowKind::kKnown:
     case RowKind::kUnknown:
     case RowKind::kNone:
@@ -463,7 +467,8 @@ void KinetoLoader::BeginDocument() {
   document_.process = Last(timeline.processes);
   document_.member.path = timeline.inputs[static_cast<size_t>(input_)].path;
   document_.begin = {timeline.ops.size(),   timeline.untimed.size(),   timeline.calls.size(),
-                     timeline.syncs.size(), timeline.overheads.size(), timeline.blinds.size()};
+                     timeline.syncs.size(), timeline.overheads.size(), timeline.samples.size(),
+                     timeline.sampled.size()};
 }
 
 void KinetoLoader::NameThreadsAndProcess() {
@@ -516,6 +521,13 @@ void KinetoLoader::ShiftToFirstBase() {
   for (size_t i = document_.begin.untimed; i < timeline.untimed.size(); ++i) {
     if (timeline.untimed[i].start_ns != 0) timeline.untimed[i].start_ns += shift_ns;
   }
+  for (size_t i = document_.begin.samples; i < timeline.samples.size(); ++i) {
+    timeline.samples[i].time_ns += shift_ns;
+  }
+  for (size_t i = document_.begin.sampled; i < timeline.sampled.size(); ++i) {
+    timeline.sampled[i].begin_ns += shift_ns;
+    timeline.sampled[i].end_ns += shift_ns;
+  }
   if (document_.first_ns <= document_.last_ns) {
     document_.first_ns += shift_ns;
     document_.last_ns += shift_ns;
@@ -542,6 +554,7 @@ void KinetoLoader::DescribeSource(Process* process, ProcessCapture* capture) {
 
 void KinetoLoader::CloseDocument() {
   ResolveSyncs();
+  spans_.Build(document_.process, document_.begin.calls);
   NameThreadsAndProcess();
   ShiftToFirstBase();
   Process& process = run_->timeline.processes[static_cast<size_t>(document_.process)];

@@ -26,6 +26,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "tools/import/code_spans.h"
 #include "tools/import/event_reader.h"
 #include "tools/import/run_group.h"
 #include "tools/import/text_map.h"
@@ -35,7 +36,7 @@ namespace gpuprobe::tools {
 
 class KinetoLoader {
  public:
-  explicit KinetoLoader(LoadedRun* run) : run_(run) {}
+  explicit KinetoLoader(LoadedRun* run) : run_(run), spans_(&run->timeline) {}
   KinetoLoader(const KinetoLoader&) = delete;
   KinetoLoader& operator=(const KinetoLoader&) = delete;
 
@@ -49,7 +50,7 @@ class KinetoLoader {
  private:
   // Where this document's records begin in the Timeline.
   struct Begin {
-    size_t ops, untimed, calls, syncs, overheads, blinds;
+    size_t ops, untimed, calls, syncs, overheads, samples, sampled;
   };
   // A synchronisation row's device and stream, which may not have been seen yet.
   struct SyncLane {
@@ -81,6 +82,7 @@ class KinetoLoader {
   void AddCall(const Row& row);
   void AddSync(const Row& row);
   void AddOverhead(const Row& row);
+  void AddSpan(const Row& row);
   void AddMetadata(const Row& row);
   void AddMember(std::string_view key, std::string_view value);
   void AddDistributedInfo(std::string_view value);
@@ -106,6 +108,7 @@ class KinetoLoader {
   int32_t ThreadOf(const Row& row);
 
   LoadedRun* run_;
+  CodeSpans spans_;
   int32_t input_ = -1;
   Document document_;
   std::vector<RunMember> members_;  // of all documents that were read
