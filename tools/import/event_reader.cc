@@ -29,8 +29,8 @@ constexpr std::string_view kRowKeys[] = {"ph", "name", "cat", "pid", "tid", "ts"
                                          "id", "args", "s",   "bp",  "tts", "tdur"};
 // Members of the object around the events that no other kind of JSON has.
 constexpr std::string_view kTraceMembers[] = {
-    "schemaVersion", "deviceProperties", "distributedInfo",    "traceName",
-    "traceEvents",   "displayTimeUnit",  "baseTimeNanoseconds"};
+    "schemaVersion", "deviceProperties", "distributedInfo",
+    "traceName",     "displayTimeUnit",  "baseTimeNanoseconds"};
 
 bool HasCategory(RowKind kind) { return kind != RowKind::kNone; }
 

@@ -50,7 +50,8 @@ std::string Unescape(const JsonText& text);
 class JsonCursor {
  public:
   // `lenient`: a quote ends a string only where a comma, a colon or a closing bracket follows, as
-  // if quotes inside of strings had not been escaped (old versions of Kineto forgot to).
+  // if quotes inside of strings had not been escaped (old versions of Kineto forgot to). Keys have
+  // none.
   JsonCursor(const char* at, const char* end, bool lenient = false)
       : at_(at), end_(end), lenient_(lenient) {}
 
@@ -66,7 +67,12 @@ class JsonCursor {
   void Take() { ++at_; }
 
   // At the opening quote.
-  Scan String(JsonText* out) {
+  Scan String(JsonText* out) { return lenient_ ? Quoted<true>(out) : Quoted<false>(out); }
+  Scan Key(JsonText* out) { return Quoted<false>(out); }
+
+  // See the constructor.
+  template <bool kLenient>
+  Scan Quoted(JsonText* out) {
     const char* const begin = ++at_;
     out->quoted = true;
     out->escaped = false;
@@ -83,7 +89,7 @@ class JsonCursor {
         ++at_;
         continue;
       }
-      if (lenient_) {
+      if (kLenient) {
         const Scan ends = QuoteEnds();
         if (ends == Scan::kMore) return ends;
         if (ends == Scan::kBad) {
@@ -129,7 +135,7 @@ class JsonCursor {
       }
       if (*at_ != '"') return Scan::kBad;
       JsonText key;
-      if (const Scan scan = String(&key); scan != Scan::kOk) return scan;
+      if (const Scan scan = Key(&key); scan != Scan::kOk) return scan;
       if (const Scan scan = Space(); scan != Scan::kOk) return scan;
       if (*at_ != ':') return Scan::kBad;
       ++at_;
