@@ -144,7 +144,7 @@ class NsysLoader {
   };
   std::vector<int64_t> process_keys_;  // of this file's processes
   std::vector<Range> ranges_;          // parallel to it: of their records
-  std::pair<int64_t, int32_t> last_process_{-1, -1}, last_thread_{-1, -1};
+  std::pair<int64_t, int32_t> last_process_{0, -1}, last_thread_{0, -1};
   std::map<std::pair<int32_t, int64_t>, int32_t> device_of_ordinal_;  // process, ordinal
   // Records hold the number in here until PlaceDevices.
   std::map<DeviceKey, int32_t> devices_;

@@ -48,17 +48,18 @@ NsysLoader::NsysLoader(const NsysDatabase& database, const std::string& path, Lo
 }
 
 bool NsysLoader::IsExport(const NsysDatabase& database) {
-  // nvprof's databases have tables of the same names, with other columns.
-  if (const auto* kernels = database.Find("CUPTI_ACTIVITY_KIND_KERNEL");
-      kernels != nullptr && kernels->HasColumn("_id_")) {
-    return false;
+  bool found = false;
+  for (const NsysDatabase::Table& table : database.tables()) {
+    const bool activity = absl::StartsWithIgnoreCase(table.name, "CUPTI_ACTIVITY_KIND_");
+    // nvprof's databases have tables of the same names, with other columns.
+    if (activity && table.HasColumn("_id_")) return false;
+    found |= activity;
   }
-  for (const char* table :
-       {"META_DATA_EXPORT", "EXPORT_META_DATA", "TARGET_INFO_SESSION_START_TIME", "StringIds",
-        "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME"}) {
-    if (database.Find(table) != nullptr) return true;
+  for (const char* table : {"META_DATA_EXPORT", "EXPORT_META_DATA",
+                            "TARGET_INFO_SESSION_START_TIME", "StringIds", "PROFILER_OVERHEAD"}) {
+    found |= database.Find(table) != nullptr;
   }
-  return false;
+  return found;
 }
 
 void NsysLoader::Load() {
@@ -269,7 +270,7 @@ void NsysLoader::ResolveStrings() {
 
 int32_t NsysLoader::ProcessOf(int64_t global_id) {
   const int64_t key = ProcessKey(global_id);
-  if (last_process_.first == key) return last_process_.second;
+  if (last_process_.second >= 0 && last_process_.first == key) return last_process_.second;
   const auto [at, added] =
       processes_.try_emplace(key, static_cast<int32_t>(run_->timeline.processes.size()));
   last_process_ = {key, at->second};
@@ -317,7 +318,7 @@ int32_t NsysLoader::ProcessOfRow(std::optional<int64_t> global_id,
 }
 
 int32_t NsysLoader::ThreadOf(int64_t global_id) {
-  if (last_thread_.first == global_id) return last_thread_.second;
+  if (last_thread_.second >= 0 && last_thread_.first == global_id) return last_thread_.second;
   const auto [at, added] =
       threads_.try_emplace(global_id, static_cast<int32_t>(run_->timeline.threads.size()));
   last_thread_ = {global_id, at->second};
