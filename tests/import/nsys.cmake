@@ -13,6 +13,9 @@ gpuprobe_python_test(import_nsys_schema_test nsys_schema_test.py LABELS unit)
 gpuprobe_python_test(import_nsys_damage_test nsys_damage_test.py LABELS unit)
 gpuprobe_python_test(import_nsys_traces_test nsys_traces_test.py LABELS unit)
 
+if(NOT Python3_FOUND)
+  return()
+endif()
 gpuprobe_fuzzer(fuzz_nsys_sqlite SOURCES ${CMAKE_CURRENT_LIST_DIR}/nsys_sqlite_fuzz.cc
                 LIBS gpuprobe_loader gpuprobe_import_nsys SECONDS 10
                 SEEDS_BY ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/nsys_export.py)

@@ -172,6 +172,14 @@ class MissingTest(NsysTest):
         self.assertEqual(sorted(p["pid"] for p in info["processes"]), [100, 200])
         self.assertEqual(sum(d["operations_with_submission"] for d in info["devices"]), 9)
 
+    def test_calls_without_a_thread_belong_to_the_only_process(self):
+        export = nsys_export.many_kernels(5)
+        export.drop_column(PREFIX + "RUNTIME", "globalTid")
+        self.write(export)
+        info = self.read("info")
+        self.assertEqual([p["pid"] for p in info["processes"]], [300])
+        self.assertEqual(info["devices"][0]["operations_with_submission"], 5)
+
     def test_names_that_the_table_of_strings_lacks(self):
         export = nsys_export.training()
         export.rows["StringIds"] = []
@@ -287,6 +295,8 @@ class IdentityTest(NsysTest):
         self.assertEqual([d["window_ns"]["span"] for d in summary["devices"]], [5_400_000, 5_281_000])
         self.assertEqual([d["kernels"]["count"] for d in summary["devices"]], [4, 4])
         self.assertTrue(self.read("info", paths=[self.path, other])["aligned"])
+        self.assertEqual([d["idle_ns"] for d in self.read("summary", paths=[other, self.path])["devices"]],
+                         [d["idle_ns"] for d in summary["devices"]])
 
     def test_sessions_of_two_hosts_are_not_aligned(self):
         other = os.path.join(self.folder, "other.sqlite")

@@ -83,6 +83,9 @@ class NsysLoader {
   int32_t ProcessOf(int64_t global_id);
   // Of a row that names no process: the only one, or the one whose call has that correlation.
   int32_t ProcessWithoutId(std::optional<int64_t> correlation);
+  int64_t KeyOf(int32_t process) const {
+    return process_keys_[static_cast<size_t>(process) - first_process_];
+  }
   int32_t ThreadOf(int64_t global_id);
   int32_t DeviceOf(int32_t process, const Place& place);
   int32_t DeviceOfContext(int32_t process, int64_t context);  // -1: not known

@@ -343,7 +343,7 @@ int32_t NsysLoader::DeviceOf(int32_t process, const Place& place) {
   }
   const auto [at, added] = device_of_ordinal_.try_emplace({process, *ordinal}, -1);
   if (added) {
-    const int64_t key = process_keys_[static_cast<size_t>(process) - first_process_];
+    const int64_t key = KeyOf(process);
     const auto gpu = gpu_of_ordinal_.find({PidOf(key), *ordinal});
     const DeviceKey device = {key >> 48, gpu != gpu_of_ordinal_.end() ? gpu->second : *ordinal};
     at->second = devices_.try_emplace(device, static_cast<int32_t>(devices_.size())).first->second;
@@ -355,7 +355,7 @@ int32_t NsysLoader::DeviceOf(int32_t process, const Place& place) {
 int32_t NsysLoader::DeviceOfContext(int32_t process, int64_t context) {
   const auto used = device_of_context_.find({process, context});
   if (used != device_of_context_.end()) return used->second;
-  const int64_t key = process_keys_[static_cast<size_t>(process) - first_process_];
+  const int64_t key = KeyOf(process);
   const auto told = contexts_.find({PidOf(key), context});
   if (told == contexts_.end() || !told->second.device.has_value()) return -1;
   return DeviceOf(process, {told->second.device, std::nullopt, {}, {}, {}});
@@ -365,7 +365,7 @@ int32_t NsysLoader::StreamOf(const StreamKey& key) {
   const auto [at, added] =
       streams_.try_emplace(key, static_cast<int32_t>(run_->timeline.streams.size()));
   if (added) {
-    const int64_t process = process_keys_[static_cast<size_t>(key.process) - first_process_];
+    const int64_t process = KeyOf(key.process);
     const auto context = contexts_.find({PidOf(process), key.context});
     const bool is_null = context != contexts_.end() && context->second.null_stream == key.stream;
     run_->timeline.streams.push_back({key.process, key.device, static_cast<uint32_t>(key.context),
