@@ -3,7 +3,9 @@
 #include "tools/trace_loader.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -128,6 +130,8 @@ void CheckAligned(LoadedRun* run) {
 }
 
 bool IsSqliteFile(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return false;  // a pipe would be waited for
   char head[16] = {};
   std::ifstream(path, std::ios::binary).read(head, sizeof head);
   return IsSqlite({head, sizeof head});
