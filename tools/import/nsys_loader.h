@@ -83,6 +83,9 @@ class NsysLoader {
   int32_t ProcessOf(int64_t global_id);
   // Of a row that names no process: the only one, or the one whose call has that correlation.
   int32_t ProcessWithoutId(std::optional<int64_t> correlation);
+  int64_t KeyOf(int32_t process) const {
+    return process_keys_[static_cast<size_t>(process) - first_process_];
+  }
   int32_t ThreadOf(int64_t global_id);
   int32_t DeviceOf(int32_t process, const Place& place);
   int32_t DeviceOfContext(int32_t process, int64_t context);  // -1: not known
@@ -144,7 +147,7 @@ class NsysLoader {
   };
   std::vector<int64_t> process_keys_;  // of this file's processes
   std::vector<Range> ranges_;          // parallel to it: of their records
-  std::pair<int64_t, int32_t> last_process_{-1, -1}, last_thread_{-1, -1};
+  std::pair<int64_t, int32_t> last_process_{0, -1}, last_thread_{0, -1};
   std::map<std::pair<int32_t, int64_t>, int32_t> device_of_ordinal_;  // process, ordinal
   // Records hold the number in here until PlaceDevices.
   std::map<DeviceKey, int32_t> devices_;

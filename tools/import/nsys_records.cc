@@ -143,7 +143,7 @@ void NsysLoader::ReadCalls() {
     HostCall call = {};
     if (!ReadTimes(*rows, &call.start_ns, &call.end_ns)) continue;
     const std::optional<int64_t> global_tid = rows->Integer(3);
-    call.thread = global_tid.has_value() ? ThreadOf(*global_tid) : ThreadOf(0);
+    call.thread = ThreadOf(global_tid.has_value() ? *global_tid : KeyOf(ProcessWithoutId({})));
     call.process = run_->timeline.threads[static_cast<size_t>(call.thread)].process;
     call.correlation = Small(rows->Integer(4));
     call.result = static_cast<int32_t>(Small(rows->Integer(5)));

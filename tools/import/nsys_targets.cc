@@ -48,17 +48,18 @@ NsysLoader::NsysLoader(const NsysDatabase& database, const std::string& path, Lo
 }
 
 bool NsysLoader::IsExport(const NsysDatabase& database) {
-  // nvprof's databases have tables of the same names, with other columns.
-  if (const auto* kernels = database.Find("CUPTI_ACTIVITY_KIND_KERNEL");
-      kernels != nullptr && kernels->HasColumn("_id_")) {
-    return false;
+  bool found = false;
+  for (const NsysDatabase::Table& table : database.tables()) {
+    const bool activity = absl::StartsWithIgnoreCase(table.name, "CUPTI_ACTIVITY_KIND_");
+    // nvprof's databases have tables of the same names, with other columns.
+    if (activity && table.HasColumn("_id_")) return false;
+    found |= activity;
   }
-  for (const char* table :
-       {"META_DATA_EXPORT", "EXPORT_META_DATA", "TARGET_INFO_SESSION_START_TIME", "StringIds",
-        "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME"}) {
-    if (database.Find(table) != nullptr) return true;
+  for (const char* table : {"META_DATA_EXPORT", "EXPORT_META_DATA",
+                            "TARGET_INFO_SESSION_START_TIME", "StringIds", "PROFILER_OVERHEAD"}) {
+    found |= database.Find(table) != nullptr;
   }
-  return false;
+  return found;
 }
 
 void NsysLoader::Load() {
@@ -269,7 +270,7 @@ void NsysLoader::ResolveStrings() {
 
 int32_t NsysLoader::ProcessOf(int64_t global_id) {
   const int64_t key = ProcessKey(global_id);
-  if (last_process_.first == key) return last_process_.second;
+  if (last_process_.second >= 0 && last_process_.first == key) return last_process_.second;
   const auto [at, added] =
       processes_.try_emplace(key, static_cast<int32_t>(run_->timeline.processes.size()));
   last_process_ = {key, at->second};
@@ -317,7 +318,7 @@ int32_t NsysLoader::ProcessOfRow(std::optional<int64_t> global_id,
 }
 
 int32_t NsysLoader::ThreadOf(int64_t global_id) {
-  if (last_thread_.first == global_id) return last_thread_.second;
+  if (last_thread_.second >= 0 && last_thread_.first == global_id) return last_thread_.second;
   const auto [at, added] =
       threads_.try_emplace(global_id, static_cast<int32_t>(run_->timeline.threads.size()));
   last_thread_ = {global_id, at->second};
@@ -342,7 +343,7 @@ int32_t NsysLoader::DeviceOf(int32_t process, const Place& place) {
   }
   const auto [at, added] = device_of_ordinal_.try_emplace({process, *ordinal}, -1);
   if (added) {
-    const int64_t key = process_keys_[static_cast<size_t>(process) - first_process_];
+    const int64_t key = KeyOf(process);
     const auto gpu = gpu_of_ordinal_.find({PidOf(key), *ordinal});
     const DeviceKey device = {key >> 48, gpu != gpu_of_ordinal_.end() ? gpu->second : *ordinal};
     at->second = devices_.try_emplace(device, static_cast<int32_t>(devices_.size())).first->second;
@@ -354,7 +355,7 @@ int32_t NsysLoader::DeviceOf(int32_t process, const Place& place) {
 int32_t NsysLoader::DeviceOfContext(int32_t process, int64_t context) {
   const auto used = device_of_context_.find({process, context});
   if (used != device_of_context_.end()) return used->second;
-  const int64_t key = process_keys_[static_cast<size_t>(process) - first_process_];
+  const int64_t key = KeyOf(process);
   const auto told = contexts_.find({PidOf(key), context});
   if (told == contexts_.end() || !told->second.device.has_value()) return -1;
   return DeviceOf(process, {told->second.device, std::nullopt, {}, {}, {}});
@@ -364,7 +365,7 @@ int32_t NsysLoader::StreamOf(const StreamKey& key) {
   const auto [at, added] =
       streams_.try_emplace(key, static_cast<int32_t>(run_->timeline.streams.size()));
   if (added) {
-    const int64_t process = process_keys_[static_cast<size_t>(key.process) - first_process_];
+    const int64_t process = KeyOf(key.process);
     const auto context = contexts_.find({PidOf(process), key.context});
     const bool is_null = context != contexts_.end() && context->second.null_stream == key.stream;
     run_->timeline.streams.push_back({key.process, key.device, static_cast<uint32_t>(key.context),
