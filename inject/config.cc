@@ -16,7 +16,8 @@ namespace {
 
 #define AT(member) offsetof(Config, member)
 constexpr Setting kSettings[] = {
-    {"GPUPROBE_CAPTURE", SettingType::kBool, AT(capture), 1, 0, 1, "record anything at all"},
+    {"GPUPROBE_CAPTURE", SettingType::kBool, AT(capture), 1, 0, 1,
+     "record the GPU and the host; off: only how long the process took"},
     {"GPUPROBE_OUT", SettingType::kText, AT(out), 0, 0, 0,
      "directory of the run; default: gpuprobe-<date>T<time>-<pid> in the working directory"},
     {"GPUPROBE_CHILDREN", SettingType::kBool, AT(children), 1, 0, 1,
@@ -35,6 +36,14 @@ constexpr Setting kSettings[] = {
      "CUDA graphs node by node instead of as a whole (slows graph replay)"},
     {"GPUPROBE_LATENCY_TIMESTAMPS", SettingType::kBool, AT(latency_timestamps), 0, 0, 1,
      "queued and submitted times of each kernel"},
+    {"GPUPROBE_SAMPLE_HZ", SettingType::kInteger, AT(sample_hz), 100, 0, 1000,
+     "looks a second at what the host's threads do; 0: none"},
+    {"GPUPROBE_SAMPLE_PYTHON", SettingType::kBool, AT(sample_python), 1, 0, 1,
+     "Python stacks of the threads that are looked at"},
+    {"GPUPROBE_SAMPLE_NATIVE", SettingType::kBool, AT(sample_native), 1, 0, 1,
+     "where in native code they are"},
+    {"GPUPROBE_SAMPLE_CHILDREN", SettingType::kBool, AT(sample_children), 1, 0, 1,
+     "child processes that do not record themselves, such as data-loader workers"},
     {"GPUPROBE_FLUSH_MS", SettingType::kInteger, AT(flush_ms), 500, 20, 60000,
      "flush period: the most that a kill can lose, in milliseconds"},
     {"GPUPROBE_MEMORY_MB", SettingType::kInteger, AT(memory_mb), 64, 32, 16384,

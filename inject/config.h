@@ -16,6 +16,10 @@ namespace gpuprobe::inject {
 struct Config {
   bool capture;   // GPUPROBE_CAPTURE
   bool children;  // GPUPROBE_CHILDREN: children keep the preload
+  int64_t sample_hz;
+  bool sample_python;
+  bool sample_native;
+  bool sample_children;
   int64_t flush_ms;
   int64_t memory_mb;
   int64_t buffer_kb;

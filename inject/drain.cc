@@ -4,6 +4,7 @@
 
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <termios.h>
@@ -36,6 +37,10 @@ constexpr int64_t kHeartbeatNs = 5'000'000'000;
 constexpr int64_t kLastThreadCheckNs = 500'000'000;
 // A client that registered something but never enabled a kind, or that left without a flush.
 constexpr int64_t kForeignPatienceNs = 5'000'000'000;
+// How long the end of the host may wait for the sampler's last piece: it looks at Stop once a tick,
+// and a tick takes less than a millisecond unless /proc itself hangs.
+constexpr int64_t kSamplerEndNs = 200'000'000;
+constexpr int kSamplerGoneTries = 200;  // of a millisecond
 // Thread names, again, so that a damaged first frame does not lose them.
 constexpr uint64_t kThreadNamesEveryFrames = 32;
 // Records of a foreign clock that lie outside the session by more than this carry a stale
@@ -44,7 +49,7 @@ constexpr int64_t kImplausibleNs = 60'000'000'000;
 
 // Field numbers of gpuprobe.proto.
 namespace packet {
-constexpr uint32_t kProcess = 16, kCapture = 17, kCost = 20;
+constexpr uint32_t kProcess = 16, kCapture = 17, kCost = 20, kHostSamples = 23, kUsage = 24;
 }
 
 cupti::BufferDecoder g_decoder;
@@ -58,9 +63,11 @@ int64_t ThreadCpuNs() {
 // Hands decoded records to the writer; looks at what only the session can judge.
 class DrainSink {
  public:
-  DrainSink(proto::TraceWriter* writer, ThreadNames* names, const cupti::TraceClock* clock)
+  DrainSink(proto::TraceWriter* writer, ThreadNames* names, sampler::HostSampler* sampler,
+            const cupti::TraceClock* clock)
       : writer_(*writer),
         names_(*names),
+        sampler_(sampler),
         clock_(*clock),
         foreign_(clock->foreign()),
         now_ns_(clock->Now()) {}
@@ -75,6 +82,7 @@ class DrainSink {
   }
   void OnApi(const ApiRecord& r) {
     names_.See(r.thread);
+    if (sampler_ != nullptr) sampler_->NoteCudaThread(r.thread);
     writer_.OnApi(r);
   }
   void OnSync(const SyncRecord& r) { writer_.OnSync(r); }
@@ -96,6 +104,7 @@ class DrainSink {
 
   proto::TraceWriter& writer_;
   ThreadNames& names_;
+  sampler::HostSampler* const sampler_;  // nullptr: none
   const cupti::TraceClock& clock_;
   const bool foreign_;
   const int64_t now_ns_;
@@ -160,6 +169,7 @@ void Drain::Run() {
   // Not now: on a busy machine this thread may begin after the application's first records.
   period_begin_ns_ = s_.capture_begin_ns_;
   last_frame_ns_ = MonotonicNs();
+  if (!s_.config_.capture) return RunWithoutCapture(tid);
   if (s_.off_reason_[0] != '\0') return Finish("off");
   // At once, so that a process that is killed within its first period leaves what it was and how it
   // was recorded, and does not go missing from the run.
@@ -178,6 +188,8 @@ void Drain::Run() {
     }
     Answer();
     DrainBuffers();
+    // A piece that was full before its time must not wait for the period's end.
+    if (s_.sampling_ && s_.sampler_.waiting() >= sampler::HostSampler::kNearlyFull) next_period = 0;
     const int64_t now = MonotonicNs();
     if (now < next_period) continue;
     next_period = now + period_ns;
@@ -188,8 +200,24 @@ void Drain::Run() {
     // Seldom: the look into /proc takes the lowest free descriptor for a moment.
     if (now - last_look_ns >= kLastThreadCheckNs) {
       last_look_ns = now;
-      if (IsLastThread(tid)) return Finish("exit");
+      if (IsLastThread(tid, s_.sampling_ ? s_.sampler_.tid() : 0)) return FinishAsLast();
     }
+  }
+}
+
+// Writes what the process has used, now and then and at its end.
+void Drain::RunWithoutCapture(uint32_t tid) {
+  s_.writer_.CloseFrame();
+  for (;;) {
+    const uint32_t seen = s_.wake_.load(std::memory_order_acquire);  // partner: AskDrain
+    if (s_.finish_request_.load(std::memory_order_acquire) != 0) return Finish("exit");
+    FutexWait(&s_.wake_, seen, kLastThreadCheckNs);
+    if (IsLastThread(tid, 0)) return Finish("exit");
+    const int64_t now = MonotonicNs();
+    if (now - last_frame_ns_ < kHeartbeatNs) continue;
+    last_frame_ns_ = now;
+    s_.writer_.CloseFrame();
+    if (s_.file_.failed()) return CheckFile();
   }
 }
 
@@ -207,7 +235,8 @@ void Drain::DrainBuffers() {
   if (buffer == nullptr) return;
   // Another client's clock is followed by pairs of readings: records must lie between two of them.
   if (s_.clock_.foreign()) s_.clock_.Update(/*read_cupti=*/false);
-  DrainSink sink(&s_.writer_, &s_.thread_names_, &s_.clock_);
+  if (s_.sampling_) s_.sampler_.NoteGpuActivity(MonotonicNs());
+  DrainSink sink(&s_.writer_, &s_.thread_names_, s_.sampling_ ? &s_.sampler_ : nullptr, &s_.clock_);
   while (buffer != nullptr) {
     CompletedBuffer* next = buffer->next;
     cupti::DecodeStats stats = {};
@@ -287,7 +316,8 @@ void Drain::Period(int64_t now) {
 }
 
 void Drain::CloseFrameIfDue(int64_t now) {
-  if (!s_.writer_.HasData() && s_.capture_written_ && now - last_frame_ns_ < kHeartbeatNs) return;
+  const bool has_data = s_.writer_.HasData() || (s_.sampling_ && s_.sampler_.waiting() != 0);
+  if (!has_data && s_.capture_written_ && now - last_frame_ns_ < kHeartbeatNs) return;
   s_.writer_.CloseFrame();
   last_frame_ns_ = now;
 }
@@ -299,8 +329,28 @@ void Drain::NoteFailedFile() {
     s_.Off("%s cannot be written: errno %d", s_.file_.path(), s_.file_.error_number());
 }
 
+// The sampler seals what it has and ends.
+void Drain::EndSampler(int64_t limit_ns) {
+  if (!s_.sampling_) return;
+  s_.sampler_.Stop();
+  s_.sampler_.WaitStopped(limit_ns);
+}
+
+// The process lives on for our threads alone. The last one to return from its function runs the
+// host's exit handlers, and that must be this one: the sampler's has no descriptor of the host's.
+void Drain::FinishAsLast() {
+  Finish("exit");
+  const uint32_t tid = s_.sampling_ ? s_.sampler_.tid() : 0;
+  for (int i = 0; tid != 0 && i < kSamplerGoneTries; ++i) {
+    if (syscall(SYS_tgkill, getpid(), tid, 0) != 0) return;
+    const struct timespec pause = {0, 1'000'000};
+    nanosleep(&pause, nullptr);
+  }
+}
+
 // The file cannot be written any more: stop recording, for good.
 void Drain::CheckFile() {
+  EndSampler(0);
   if (!s_.stepped_aside() && s_.LockControl()) {
     s_.source_.Pause();
     s_.UnlockControl();
@@ -312,6 +362,7 @@ void Drain::CheckFile() {
 }
 
 void Drain::Finish(const char* reason) {
+  if (s_.sampling_) s_.sampler_.Stop();
   if (s_.off_reason_[0] == '\0' && !s_.stepped_aside()) {
     FlushCupti(/*forced=*/false);
     // What is still with CUPTI holds unfinished work, which only a forced flush returns, with open
@@ -325,6 +376,7 @@ void Drain::Finish(const char* reason) {
     blind_begin_ns_ = 0;
   }
   TakeLosses();
+  EndSampler(kSamplerEndNs);
   s_.file_.LiftSizeLimit();
   s_.writer_.Finish(reason, s_.pool_.stats().outstanding);
   if (s_.file_.failed()) NoteFailedFile();
@@ -342,7 +394,7 @@ void Drain::Finish(const char* reason) {
 void Drain::PrintLine() {
   const RunFacts& run = TheRun();
   struct stat now;
-  if (!run.root && !s_.config_.verbose) return;
+  if ((!run.root || !s_.config_.capture) && !s_.config_.verbose) return;
   if (syscall(SYS_fstat, 2, &now) != 0) return;
   if (now.st_dev != run.stderr_device || now.st_ino != run.stderr_inode) return;
   struct termios settings;
@@ -365,7 +417,37 @@ void Drain::AddPackets(void* session, proto::PacketBuilder* out) {
   if (!s.capture_written_) drain.AddCapture(out);
   s.capture_written_ = true;
   drain.AddCost(out);
+  drain.AddUsage(out);
   s.thread_names_.Write(s.writer_.stats().frames % kThreadNamesEveryFrames == 0, s.facts_.pid, out);
+  if (s.sampling_) drain.AddSamples(out);
+}
+
+// Last of all: they may be large, and what has no room stays for the next frame.
+void Drain::AddSamples(proto::PacketBuilder* out) {
+  const uint8_t* data;
+  size_t bytes;
+  while (s_.sampler_.TakeSealed(&data, &bytes)) {
+    if (!out->AddSerializedPacket(packet::kHostSamples, data, bytes)) return;
+    s_.sampler_.Release();
+  }
+}
+
+void Drain::AddUsage(proto::PacketBuilder* out) {
+  const auto ns = [](const struct timeval& t) {
+    return t.tv_sec * 1'000'000'000LL + t.tv_usec * 1000LL;
+  };
+  struct rusage own = {}, children = {};
+  getrusage(RUSAGE_SELF, &own);
+  getrusage(RUSAGE_CHILDREN, &children);
+  out->BeginPacket(packet::kUsage);
+  out->AddInt(1, s_.clock_.Now() - s_.process_start_ns_);
+  out->AddInt(2, ns(own.ru_utime));
+  out->AddInt(3, ns(own.ru_stime));
+  out->AddInt(4, ns(children.ru_utime) + ns(children.ru_stime));
+  out->AddInt(5, own.ru_maxrss * 1024LL);
+  out->AddUint(6, static_cast<uint64_t>(own.ru_nvcsw));
+  out->AddUint(7, static_cast<uint64_t>(own.ru_nivcsw));
+  out->EndPacket();
 }
 
 void Drain::AddProcess(proto::PacketBuilder* out) {

@@ -24,6 +24,7 @@ class Drain {
 
  private:
   void Run();
+  void RunWithoutCapture(uint32_t tid);
   void DrainBuffers();
   void Period(int64_t now);
   void FlushCupti(bool forced);
@@ -34,13 +35,17 @@ class Drain {
   void NoteFailedFile();
   void CheckFile();
   void Answer();
+  void EndSampler(int64_t limit_ns);
   void Finish(const char* reason);
+  void FinishAsLast();
   void PrintLine();
 
   static void AddPackets(void* session, proto::PacketBuilder* out);
   void AddProcess(proto::PacketBuilder* out);
   void AddCapture(proto::PacketBuilder* out);
   void AddCost(proto::PacketBuilder* out);
+  void AddUsage(proto::PacketBuilder* out);
+  void AddSamples(proto::PacketBuilder* out);
 
   Session& s_;
   int64_t period_begin_ns_ = 0;  // trace clock: begin of the range in which losses are counted

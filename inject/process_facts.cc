@@ -72,7 +72,7 @@ size_t ReadSmallFile(const char* path, char* out, size_t size) {
   return done;
 }
 
-bool IsLastThread(uint32_t own_tid) {
+bool IsLastThread(uint32_t own_tid, uint32_t other_tid) {
   char path[64], line[1024];
   const uint32_t pid = static_cast<uint32_t>(getpid());
   if (own_tid == pid) return false;
@@ -82,7 +82,8 @@ bool IsLastThread(uint32_t own_tid) {
   if (state == nullptr || *state != 'Z') return false;
   if (ReadSmallFile("/proc/self/stat", line, sizeof line) == 0) return false;
   const char* threads = StatField(line, 20);
-  return threads != nullptr && ParseNumber(threads) == 2;  // the ended leader still counts
+  const int64_t ours = other_tid != 0 ? 2 : 1;
+  return threads != nullptr && ParseNumber(threads) == ours + 1;  // the ended leader still counts
 }
 
 void ReadProcessFacts(ProcessFacts* f) {

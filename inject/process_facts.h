@@ -30,9 +30,9 @@ void ReadProcessFacts(ProcessFacts* facts);
 // Reads a small file of /proc; returns the bytes read (0: cannot be read), always NUL-terminated.
 size_t ReadSmallFile(const char* path, char* out, size_t size);
 
-// Whether every thread of the process but `own_tid` has ended (main called pthread_exit): then only
-// we keep the process alive.
-bool IsLastThread(uint32_t own_tid);
+// Whether every thread of the process but `own_tid` and `other_tid` (0: there is no other of ours)
+// has ended (main called pthread_exit): then only we keep the process alive.
+bool IsLastThread(uint32_t own_tid, uint32_t other_tid);
 
 // Non-negative decimal number of `text`, -1 if it is none.
 int64_t ParseNumber(const char* text);

@@ -30,6 +30,8 @@ constexpr size_t kOtherBytes = 3u << 20;
 // Below this CUPTI version (CUDA 12.9) a refused buffer request crashes CUPTI (seen by Kineto).
 constexpr uint32_t kFirstVersionThatMayBeRefused = 27;
 constexpr uint32_t kEventRings = 64;
+// What the sampler takes of the memory cap: an eighth, and no more than it has use for.
+constexpr size_t kSamplerShare = 8, kMostSamplerBytes = 8u << 20;
 // One is in use for each launching thread; a pool of fewer loses most of what a few threads do.
 constexpr size_t kFewestBuffers = 16;
 
@@ -45,6 +47,24 @@ int64_t BootMinusMonotonicNs() {
 }
 
 void ExitHandler() { g_session.FinishAtExit(); }
+
+bool StartThread(void* (*main)(void*), void* argument) {
+  sigset_t all, old;
+  sigfillset(&all);
+  // The new thread inherits the mask: no signal of the host is ever handled on it, and SIGXFSZ and
+  // SIGPIPE of its own writes stay pending.
+  if (pthread_sigmask(SIG_SETMASK, &all, &old) != 0) return false;
+  pthread_t thread;
+  const int error = pthread_create(&thread, nullptr, main, argument);
+  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  if (error == 0) pthread_detach(thread);
+  return error == 0;
+}
+
+void* SamplerMain(void* sampler) {
+  static_cast<sampler::HostSampler*>(sampler)->Run();
+  return nullptr;
+}
 
 }  // namespace
 
@@ -109,7 +129,8 @@ void Session::Off(const char* format, ...) {
 
 bool Session::ReserveMemory() {
   const size_t cap = static_cast<size_t>(config_.memory_mb) << 20;
-  const size_t pool_bytes = cap - kWriterBytes - kOtherBytes;
+  ReserveSampler();
+  const size_t pool_bytes = cap - kWriterBytes - kOtherBytes - sampler_bytes_;
   config_.buffer_kb = (config_.buffer_kb + 3) / 4 * 4;  // whole pages
   size_t buffer_bytes = static_cast<size_t>(config_.buffer_kb) << 10;
   if (buffer_bytes + 64 > pool_bytes / kFewestBuffers) {
@@ -119,10 +140,7 @@ bool Session::ReserveMemory() {
         static_cast<long long>(config_.buffer_kb), static_cast<long long>(config_.memory_mb));
     buffer_bytes = static_cast<size_t>(config_.buffer_kb) << 10;
   }
-  void* writer_memory = mmap(nullptr, kWriterBytes, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (writer_memory == MAP_FAILED) return false;
-  if (!events_.Init(kEventRings)) return false;
+  if (!InitWriter() || !events_.Init(kEventRings)) return false;
   size_t count = pool_bytes / (buffer_bytes + 64);
   if (count > BufferPool::kMaxCount) count = BufferPool::kMaxCount;
   if (api_.version != 0 && api_.version < kFirstVersionThatMayBeRefused) {
@@ -135,13 +153,50 @@ bool Session::ReserveMemory() {
   }
   if (!pool_.Init(buffer_bytes, static_cast<uint32_t>(count))) return false;
   memory_bytes_ = kWriterBytes + pool_.reserved_bytes() + events_.reserved_bytes() +
-                  scratch_bytes_ + sizeof(Session);
+                  scratch_bytes_ + sampler_bytes_ + sizeof(Session);
+  return true;
+}
 
+bool Session::InitWriter() {
+  void* memory = mmap(nullptr, kWriterBytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return false;
   proto::WriterOptions options;
   options.memory_bytes = kWriterBytes;
   options.flush_period_ms = static_cast<uint32_t>(config_.flush_ms);
   options.file_id = file_id_;
-  return writer_.Init(options, Drain::Hooks(this), writer_memory);
+  return writer_.Init(options, Drain::Hooks(this), memory);
+}
+
+void Session::NameFile() {
+  ReadProcessFacts(&facts_);
+  process_start_ns_ = clock_.FromMonotonic(facts_.start_boot_ns - BootMinusMonotonicNs());
+  file_.SetName(TheRun().directory, facts_.host, facts_.pid, clock_.Now(), facts_.rank, file_id_,
+                static_cast<uint64_t>(config_.max_trace_mb) << 20);
+}
+
+// Without memory for it the session goes on.
+void Session::ReserveSampler() {
+  if (config_.sample_hz == 0) return;
+  sampler::SamplerOptions options;
+  options.hz = static_cast<uint32_t>(config_.sample_hz);
+  options.python = config_.sample_python;
+  options.native = config_.sample_native;
+  options.children = config_.sample_children;
+  options.trace_minus_monotonic_ns = clock_.FromMonotonic(0);
+  // Two pieces a flush period, and so two to spare.
+  options.seal_period_ms = static_cast<uint32_t>(config_.flush_ms / 2);
+  options.memory_bytes = (static_cast<size_t>(config_.memory_mb) << 20) / kSamplerShare;
+  if (options.memory_bytes > kMostSamplerBytes) options.memory_bytes = kMostSamplerBytes;
+  const size_t bytes = sampler::HostSampler::MemoryBytes(options);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED || !sampler_.Init(options, memory)) {
+    warnings_.Add("the host is not sampled: no memory");
+    if (memory != MAP_FAILED) munmap(memory, bytes);
+    return;
+  }
+  sampler_bytes_ = bytes;
 }
 
 bool Session::StartCapture() {
@@ -169,17 +224,12 @@ void Session::KeepOutcomes() {
   std::memcpy(attributes_, outcomes, attribute_count_ * sizeof *outcomes);
 }
 
-bool Session::StartDrainThread() {
-  sigset_t all, old;
-  sigfillset(&all);
-  // The new thread inherits the mask: no signal of the host is ever handled on it, and SIGXFSZ and
-  // SIGPIPE of its own writes stay pending.
-  if (pthread_sigmask(SIG_SETMASK, &all, &old) != 0) return false;
-  pthread_t thread;
-  const int error = pthread_create(&thread, nullptr, &Drain::ThreadMain, this);
-  pthread_sigmask(SIG_SETMASK, &old, nullptr);
-  if (error == 0) pthread_detach(thread);
-  return error == 0;
+bool Session::StartDrainThread() { return StartThread(&Drain::ThreadMain, this); }
+
+void Session::StartSamplerThread() {
+  if (sampler_bytes_ == 0) return;
+  sampling_ = StartThread(&SamplerMain, &sampler_);
+  if (!sampling_) warnings_.Add("the host is not sampled: no thread could be started");
 }
 
 void Session::Start(const char* door) {
@@ -190,10 +240,6 @@ void Session::Start(const char* door) {
   door_ = door;
   owner_pid_.store(Pid(), std::memory_order_relaxed);  // published by phase_
   LoadConfig(&config_, &warnings_);
-  if (!config_.capture) {
-    Off("GPUPROBE_CAPTURE is off");
-    return;
-  }
   if (TheRun().only_pid != 0 && TheRun().only_pid != Pid()) {
     Off("GPUPROBE_CHILDREN is off, and this is a child");
     return;
@@ -201,6 +247,7 @@ void Session::Start(const char* door) {
   if (getrandom(&file_id_, sizeof file_id_, GRND_NONBLOCK) != sizeof file_id_) {
     file_id_ = static_cast<uint64_t>(begin) * 0x9E3779B97F4A7C15ull + Pid();
   }
+  if (!config_.capture) return StartWithoutCapture();
   char why[300] = "";
   const char* preferred = config_.cupti_path[0] != '\0' ? config_.cupti_path : nullptr;
   const bool loaded = cupti::LoadCupti(&api_, preferred, why, sizeof why);
@@ -210,10 +257,7 @@ void Session::Start(const char* door) {
     Off("no memory for %lld MiB of buffers", static_cast<long long>(config_.memory_mb));
     return;  // nowhere to write the reason down, either
   }
-  ReadProcessFacts(&facts_);
-  process_start_ns_ = clock_.FromMonotonic(facts_.start_boot_ns - BootMinusMonotonicNs());
-  file_.SetName(TheRun().directory, facts_.host, facts_.pid, clock_.Now(), facts_.rank, file_id_,
-                static_cast<uint64_t>(config_.max_trace_mb) << 20);
+  NameFile();
   if (!TheRun().preloaded) InterceptLoadedClients();
   capture_begin_ns_ = clock_.Now();
   bool capturing = false;
@@ -224,9 +268,11 @@ void Session::Start(const char* door) {
   } else {
     capturing = StartCapture();
   }
+  if (capturing) StartSamplerThread();
   start_duration_ns_ = MonotonicNs() - begin;
   if (!StartDrainThread()) {
     if (capturing) source_.Pause();
+    if (sampling_) sampler_.Stop();
     Off("no thread could be started");
     return;
   }
@@ -240,6 +286,18 @@ void Session::Start(const char* door) {
     phase_.compare_exchange_strong(starting, Phase::kActive, std::memory_order_release,
                                    std::memory_order_relaxed);
   }
+}
+
+// No CUPTI, no sampler, no buffers: how long the process took and what it used, to compare runs
+// with.
+void Session::StartWithoutCapture() {
+  clock_.Init(nullptr);
+  Off("GPUPROBE_CAPTURE is off");
+  if (!InitWriter()) return;
+  memory_bytes_ = kWriterBytes + sizeof(Session);
+  NameFile();
+  capture_begin_ns_ = clock_.Now();
+  if (StartDrainThread()) std::atexit(&ExitHandler);
 }
 
 void Session::AskDrain(std::atomic<uint32_t>* request) {

@@ -7,6 +7,7 @@
 //   buffer callbacks  any thread, from CUPTI: pool only
 //   StepAside, ComeBack, ForeignClock   a thread of the host that calls CUPTI for another client
 //   FinishAtExit   the thread that ends the process; bounded wait
+//   the sampler thread  sampler/host_sampler.h; touches nothing of the session
 //   everything else  the drain thread (drain.cc)
 //
 // A Session lives in constant-initialised static storage, is never destroyed (CUPTI may call back
@@ -30,6 +31,7 @@
 #include "ringbuf/buffer_pool.h"
 #include "ringbuf/loss.h"
 #include "ringbuf/thread_rings.h"
+#include "sampler/host_sampler.h"
 
 namespace gpuprobe::inject {
 
@@ -92,10 +94,15 @@ class Session {
   static void OnBufferCompleted(void* context, uint32_t stream, uint8_t* buffer, size_t size,
                                 size_t valid_bytes);
 
+  void StartWithoutCapture();
   bool ReserveMemory();
+  bool InitWriter();
+  void NameFile();
   bool StartCapture();
   void KeepOutcomes();
+  void ReserveSampler();
   bool StartDrainThread();
+  void StartSamplerThread();
   void Off(const char* format, ...) __attribute__((format(printf, 2, 3)));
   void AskDrain(std::atomic<uint32_t>* request);
   bool LockControl();
@@ -141,6 +148,11 @@ class Session {
   std::atomic<uint32_t> wake_{0};
   std::atomic<uint32_t> drain_request_{0}, drain_answer_{0};
   std::atomic<uint32_t> finish_request_{0}, finished_{0};
+
+  // Its own thread; the drain thread takes what it has sealed.
+  sampler::HostSampler sampler_;
+  size_t sampler_bytes_ = 0;
+  bool sampling_ = false;  // the thread was started; written before the drain thread is
 
   // Drain thread only.
   TraceFile file_;

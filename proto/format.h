@@ -43,6 +43,8 @@ enum PacketField : uint32_t {
   kPacketLoss = 18,
   kPacketBlind = 19,
   kPacketEnd = 21,
+  kPacketHostSamples = 23,
+  kPacketUsage = 24,
 };
 
 }  // namespace gpuprobe::proto

@@ -7,6 +7,7 @@
 
 #include "proto/format.h"
 #include "proto/packet_builder.h"
+#include "proto/sample_encoder.h"
 #include "proto/utf8.h"
 #include "proto/writer_state.h"
 
@@ -18,7 +19,9 @@ constexpr size_t kExpectedPacketBytes = 100;
 
 // Parts of the uncompressed frame that are not batches, each at its most.
 constexpr size_t kHeaderBytes = 192;  // 10 fields of up to 11 bytes, the clock pair 52
-constexpr size_t kSessionBytes = 128u << 10;
+// The session's packets and a piece of host samples of any size (SampleEncoder::kMaxSealedBytes);
+// pieces are rarely a tenth of that, so that those of a frame's time fit together.
+constexpr size_t kSessionBytes = (128u << 10) + SampleEncoder::kMaxSealedBytes;
 constexpr size_t kDictionaryBytes = FrameDictionary::kBytes + Facts::kMaxBytes + 16;
 constexpr size_t kLossBytes = 64;
 constexpr size_t kBlindBytes = 2 * kTextBytes + 40;

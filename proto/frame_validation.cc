@@ -2,6 +2,8 @@
 // Copyright the gpuprobe authors.
 #include "proto/frame_validation.h"
 
+#include <algorithm>
+#include <span>
 #include <vector>
 
 #include "google/protobuf/descriptor.h"
@@ -17,8 +19,10 @@ namespace {
 constexpr char kTracePacketTag = 1 << 3 | 2;
 constexpr char kFrameHeaderTag = kPacketFrameHeader << 3 | 2;
 // Packets whose repeated strings and messages cost far more memory than bytes: ProcessInfo's
-// command line, CaptureInfo's settings, the Dictionary.
-constexpr uint32_t kListPackets[] = {kPacketDictionary, 16, 17};
+// command line, CaptureInfo's settings, the Dictionary, HostSamples.
+constexpr uint32_t kListPackets[] = {kPacketDictionary, 16, 17, kPacketHostSamples};
+// Entries of HostSamples that hold lists themselves (columns, texts): threads, processes.
+constexpr uint32_t kListEntries[] = {12, 13};
 
 // Reads one varint; false at the end or if it is too long.
 bool ReadVarint(std::string_view* data, uint64_t* value) {
@@ -62,23 +66,40 @@ bool ReadField(std::string_view* data, uint64_t* tag, std::string_view* body) {
 
 bool IsLengthDelimited(uint64_t tag) { return (tag & 7) == 2; }
 
+bool IsOneOf(std::span<const uint32_t> fields, uint64_t tag) {
+  return std::any_of(fields.begin(), fields.end(),
+                     [tag](uint32_t field) { return tag == (field << 3 | 2); });
+}
+
+// Adds the fields of `message` that libprotobuf makes objects of; false if the wire format is
+// broken. `nested`: those whose own fields count, too.
+bool CountFields(std::string_view message, std::span<const uint32_t> nested, size_t* count) {
+  uint64_t tag;
+  std::string_view field;
+  while (!message.empty()) {
+    if (!ReadField(&message, &tag, &field)) return false;
+    *count += IsLengthDelimited(tag);
+    if (IsOneOf(nested, tag) && !CountFields(field, {}, count)) return false;
+  }
+  return true;
+}
+
 // Packets and list entries in a frame; SIZE_MAX if the wire format is broken at these levels.
 size_t CountMessages(std::string_view data) {
   size_t count = 0;
   uint64_t tag;
-  std::string_view packet, field, entry;
+  std::string_view packet, field;
   while (!data.empty()) {
     if (!ReadField(&data, &tag, &packet)) return SIZE_MAX;
     ++count;
     while (!packet.empty()) {
       if (!ReadField(&packet, &tag, &field)) return SIZE_MAX;
       ++count;
-      bool list = false;
-      for (uint32_t number : kListPackets) list |= tag == (number << 3 | 2);
-      while (list && !field.empty()) {
-        if (!ReadField(&field, &tag, &entry)) return SIZE_MAX;
-        count += IsLengthDelimited(tag);
-      }
+      if (!IsOneOf(kListPackets, tag)) continue;
+      const bool samples = tag == (kPacketHostSamples << 3 | 2);
+      const auto nested =
+          samples ? std::span<const uint32_t>(kListEntries) : std::span<const uint32_t>();
+      if (!CountFields(field, nested, &count)) return SIZE_MAX;
     }
   }
   return count;

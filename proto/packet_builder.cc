@@ -88,4 +88,16 @@ void PacketBuilder::AddBytes(uint32_t field, const void* data, size_t size) {
   if (in_packet()) out_.Bytes(field, data, size);
 }
 
+bool PacketBuilder::AddSerializedPacket(uint32_t packet_field, const void* message, size_t bytes) {
+  if (in_packet()) Abandon();
+  const size_t start = out_.size();
+  const WireWriter::Mark packet = out_.Open(kTracePacket, bytes + kMaxVarintBytes);
+  out_.Bytes(packet_field, message, bytes);
+  out_.Close(packet);
+  if (!out_.overflowed()) return true;
+  out_.CutTo(start);
+  ++packets_left_out_;
+  return false;
+}
+
 }  // namespace gpuprobe::proto

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Builds the session's own packets (ProcessInfo, CaptureInfo, Cost, ThreadInfo) into the frame that
-// is being closed; handed to WriterHooks::add_packets. Field numbers are those of gpuprobe.proto.
-// Writes into fixed memory: what does not fit is left out and counted, never half written.
+// Builds the session's own packets (ProcessInfo, CaptureInfo, Cost, HostSamples ...) into the frame
+// that is being closed; handed to WriterHooks::add_packets. Field numbers are those of
+// gpuprobe.proto. Writes into fixed memory: what does not fit is left out and counted, never half
+// written.
 #ifndef GPUPROBE_PROTO_PACKET_BUILDER_H_
 #define GPUPROBE_PROTO_PACKET_BUILDER_H_
 
@@ -31,6 +32,9 @@ class PacketBuilder {
                  const char* text);  // up to NUL (nullptr: empty); invalid UTF-8 becomes '?'
   void AddString(uint32_t field, const char* text, size_t size);
   void AddBytes(uint32_t field, const void* data, size_t size);
+  // A whole packet whose message is serialised already; not between BeginPacket and EndPacket.
+  // False: left out (and counted); a later frame, or a larger one, may have room for it.
+  bool AddSerializedPacket(uint32_t packet_field, const void* message, size_t bytes);
   bool overflowed() const { return packets_left_out_ != 0; }
   uint32_t packets_left_out() const { return packets_left_out_; }
 

@@ -25,6 +25,8 @@ namespace gpuprobe::sampler {
 // the thread does, and 50,000 levels of recursion must not cost more than this.
 inline constexpr size_t kMaxStackDepth = 128;
 
+struct PythonRuntime;  // python_runtime.h
+
 enum class PythonStatus : uint8_t {
   kNone,  // no Python in this process (yet: ask again when its maps have grown)
   kReady,
@@ -37,8 +39,12 @@ struct PythonStack {
   LocationId frames[kMaxStackDepth];  // innermost first
   size_t depth = 0;
   bool cut = false;  // deeper than that
-  bool in_c_function =
-      false;  // the innermost frame stands in a call of something that is no Python
+  // The innermost frame stands in a call of something that is no Python (or enters or leaves a
+  // `with`, imports, or, from 3.12 on, steps a for loop over a foreign iterator).
+  bool in_c_function = false;
+  // The thread called and returned too fast for the innermost frames to be told: these are the
+  // outer ones, and true.
+  bool partial = false;
 };
 
 // One look at the interpreter's lock. `known` false: this version or build does not tell.
@@ -64,6 +70,8 @@ class PythonReader {
   // /proc/PID/maps): call it at the start, and again as long as the status is kNone and the process
   // has loaded more. `memory` outlives the reader's use.
   PythonStatus Attach(const ProcessMemory* memory);
+  // The same where the interpreter is known already; it is believed.
+  PythonStatus AttachRuntime(const ProcessMemory* memory, const PythonRuntime& runtime);
   PythonStatus status() const;
   // "3.12.3"; empty unless found.
   const char* version() const;
@@ -80,7 +88,8 @@ class PythonReader {
     kNoPython,  // this thread has no Python stack at this moment (or no thread state at all)
     kTorn,      // it changed under us, twice
   };
-  // The stack of the thread with that Linux tid. `table` takes the locations.
+  // The stack of the thread with that Linux tid. `table` takes the locations; it is the same one
+  // every time (another makes the reader forget what it knows of code objects).
   Read ReadStack(pid_t tid, LocationTable* table, PythonStack* out);
 
  private:

@@ -143,7 +143,7 @@ ActivityTable KernelTable(const Timeline& timeline, const Analysis& analysis,
   for (auto& [key, group] : graphs) {
     ActivityRow row;
     row.name = absl::StrCat("CUDA graph ", key.second);
-    if (timeline.processes.size() > 1) {
+    if (TracedProcesses(timeline) > 1) {
       absl::StrAppend(&row.name, " of process ",
                       timeline.processes[static_cast<size_t>(key.first)].pid);
     }

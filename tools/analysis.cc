@@ -4,9 +4,11 @@
 
 #include "tools/attribution.h"
 #include "tools/device_activity.h"
+#include "tools/host_split.h"
 #include "tools/host_view.h"
 #include "tools/places.h"
 #include "tools/steady_part.h"
+#include "tools/steps.h"
 #include "tools/stream_order.h"
 #include "tools/unseen.h"
 #include "tools/verdict.h"
@@ -99,8 +101,12 @@ namespace {
 // What does not depend on the window.
 struct Views {
   explicit Views(const Timeline& timeline)
-      : host(timeline), order(timeline), stream_waits(timeline, host, order) {}
+      : host(timeline),
+        evidence(timeline, host),
+        order(timeline),
+        stream_waits(timeline, host, order) {}
   HostView host;
+  HostEvidence evidence;
   StreamOrder order;
   StreamWaits stream_waits;
 };
@@ -114,13 +120,18 @@ Analysis AnalyseWindow(const Timeline& timeline, const Options& options, const V
     DeviceReport& report =
         analysis.devices.emplace_back(MeasureDevice(timeline, options, scope, activity));
     const Lane unseen = UnseenTimes(timeline, scope, activity, views.order, places);
-    AttributeGaps({timeline, views.host, views.stream_waits, activity, unseen}, places, &report);
+    AttributeGaps({timeline, views.host, views.evidence, views.stream_waits, activity, unseen},
+                  places, &report);
     if (analysis.internal_error.empty()) analysis.internal_error = CheckSums(report);
   }
-  analysis.waits =
-      MeasureWaits(timeline, options, scope, views.host, activities, analysis.devices, places);
+  analysis.waits = MeasureWaits(timeline, options, scope, views.host, views.evidence, activities,
+                                analysis.devices, places);
   analysis.blind_ns = BlindNs(timeline, activities, analysis.devices);
   analysis.places = places.TakeTexts();
+  for (size_t d = 0; d < activities.size(); ++d) {
+    analysis.steps.push_back(
+        FindSteps(timeline, activities[d], analysis.devices[d], analysis.places));
+  }
   return analysis;
 }
 
@@ -137,7 +148,12 @@ Analysis Analyse(const Timeline& timeline, const Options& options) {
   Options narrowed = options;
   narrowed.from_ns = steady->start_ns;
   narrowed.to_ns = steady->end_ns;
-  analysis.verdict = Judge(timeline, AnalyseWindow(timeline, narrowed, views));
+  const Analysis later = AnalyseWindow(timeline, narrowed, views);
+  if (const auto warm_up = JudgeWarmUp(timeline, analysis, later, *steady)) {
+    analysis.verdict = *warm_up;
+    return analysis;
+  }
+  analysis.verdict = Judge(timeline, later);
   analysis.verdict.steady = steady;
   analysis.verdict.left_out = LeftOutText(analysis, *steady);
   return analysis;

@@ -6,6 +6,7 @@
 #ifndef GPUPROBE_TOOLS_ANALYSIS_H_
 #define GPUPROBE_TOOLS_ANALYSIS_H_
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -63,6 +64,7 @@ struct GapPart {
   int32_t overhead = -1;  // evidence: index in Timeline::overheads
   int32_t thread = -1;    // the thread whose doing this was
   int32_t where = -1;     // index in Analysis::places: what a person reads
+  int32_t sample = -1;    // evidence: index in Timeline::samples, the first of those it stands on
   Cause cause;
 };
 
@@ -82,6 +84,7 @@ struct SiteTotal {
   int64_t longest_ns = 0;
   int32_t example_call = -1;  // index in Timeline::calls: evidence of the first of these parts
   std::string detail;  // what it stood in there: "queue.get, blocked in a pipe read"; may be empty
+  uint64_t samples = 0;  // host samples that name it; 0: the calls alone
 };
 
 // What other threads and processes did while a cause lasted: the workers behind an input wait, the
@@ -152,23 +155,66 @@ struct WaitRow {
   // Device idle after the wait, until the thread's next submission reached it.
   int64_t idle_after_ns = 0;
   int64_t longest_ns = 0;
+  std::string detail = {};  // where `where` is a line: the rest, "DtoH, pageable"; may be empty
+};
+
+// One iteration of the program's loop on one device: [begin_ns, end_ns).
+struct Step {
+  int64_t begin_ns, end_ns;
+  uint64_t ops = 0;                                // that begin in it, on all streams
+  int64_t busy_ns = 0, idle_ns = 0;                // add up to the duration
+  std::array<int64_t, kCauseCount> cause_ns = {};  // add up to idle_ns
+  bool slow = false;
+  int64_t duration_ns() const { return end_ns - begin_ns; }
+};
+
+// What made slow steps longer than the others: how much more of it a slow step had, on average.
+struct StepGrowth {
+  std::optional<Cause> cause;  // none: the GPU was busy for longer
+  int64_t extra_ns = 0;        // a slow step, above the median of the others
+  std::string where;           // the place with most of that cause's time in slow steps
+};
+
+// The steps of one device, found without markers (steps.h). Without a repeating pattern `steps` is
+// empty and `why_none` says so; else they follow each other without a hole.
+struct DeviceSteps {
+  int32_t device = -1;  // index in Timeline::devices
+  std::vector<Step> steps;
+  std::string why_none;   // "no repeating pattern in 40 operations"; empty with steps
+  double confidence = 0;  // 0..1: of what lives throughout, the share that steps have equally often
+  int32_t first_op = -1;  // index in Timeline::ops: what the first step begins with, as all do
+  uint64_t typical_ops = 0;                                               // median of a step
+  int64_t median_ns = 0, p90_ns = 0, p99_ns = 0, min_ns = 0, max_ns = 0;  // durations
+  uint64_t slow_steps = 0;         // longer than kSlowStep medians
+  uint64_t slow_period = 0;        // they come every this many steps; 0: no such rule
+  std::vector<StepGrowth> growth;  // of slow steps, largest first
+  Window window() const {
+    return steps.empty() ? Window{} : Window{steps.front().begin_ns, steps.back().end_ns};
+  }
 };
 
 struct Verdict {
-  std::string kind;      // DESIGN's words: gpu_bound, synchronisation, launch_bound, host, ...
-  std::string headline;  // one sentence with the numbers
-  std::string evidence;  // second line: where
-  std::string action;    // what to do; empty: nothing to advise
-  // span / (span - time of that cause); gpu_bound: of all idle time.
+  std::string kind;       // DESIGN's words: gpu_bound, synchronisation, launch_bound, host, ...
+  std::string headline;   // one sentence with the numbers
+  std::string where;      // the place to look at: "train.py:27 in main"; empty: no single one
+  std::string evidence;   // what happened there, with numbers; names the place again
+  std::string meanwhile;  // what others did in the meantime; empty: nothing known
+  std::string action;     // what to do; empty: nothing to advise
+  // span / (span - time of that cause); gpu_bound: of all idle time; busy_but_empty: what full
+  // kernels could save; periodic_stall: of the stalls; warmup: of the idle time in it.
   double upper_bound_speedup = 1.0;
-  std::string runner_up;         // second finding, one line; empty: none
+  std::string runner_up;  // second finding, one line; empty: none
+  std::optional<Cause> runner_up_cause;
+  double runner_up_share = 0;  // of the time, 0..1
+  std::string runner_up_where;
   std::optional<Window> steady;  // the part that the verdict speaks of; none: the whole window
   std::string left_out;          // what is outside of it, one line; empty with the whole window
 };
 
 struct Analysis {
   std::vector<DeviceReport> devices;
-  std::vector<WaitRow> waits;  // by total blocked, descending
+  std::vector<WaitRow> waits;      // by total blocked, descending
+  std::vector<DeviceSteps> steps;  // parallel to `devices`
   Verdict verdict;
   int64_t blind_ns = 0;             // union over the windows
   std::vector<std::string> places;  // GapPart::where: "cudaStreamSynchronize (thread 4711 python)"

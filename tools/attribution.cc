@@ -5,8 +5,12 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "tools/cause_totals.h"
+#include "tools/meanwhile.h"
+#include "tools/part_places.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -53,9 +57,11 @@ class Attributor {
   Attributor(const AttributionInput& input, Places& places, DeviceReport* report)
       : timeline_(input.timeline),
         host_(input.host),
+        evidence_(input.evidence),
         stream_waits_(input.stream_waits),
         activity_(input.activity),
         places_(places),
+        shown_(input.timeline, input.host, input.evidence, places),
         report_(*report),
         others_(&input.activity.others),
         unseen_(&input.unseen),
@@ -79,11 +85,10 @@ class Attributor {
       first_part_ = report_.parts.size();
       ReadOpsUpTo(gap);
       AttributeGap(gap);
-      for (size_t p = first_part_; p < report_.parts.size(); ++p)
-        totals_.Add(gap_, report_.parts[p]);
       gap.part_count = static_cast<uint32_t>(report_.parts.size() - first_part_);
     }
-    report_.causes = totals_.Take(places_.texts());
+    report_.causes = totals_.Take(places_.texts(), shown_.details());
+    AddMeanwhile(timeline_, evidence_, places_, gil_waits_, &report_);
   }
 
  private:
@@ -323,17 +328,18 @@ class Attributor {
   void EmitOverhead(const GapView& view, int32_t call, int32_t index, int64_t begin, int64_t end) {
     const OverheadOp& overhead = timeline_.overheads[index];
     const auto kind = static_cast<int32_t>(overhead.kind);
-    const int32_t where = overhead.profiler
-                              ? places_.Id(PlaceKind::kOverhead, kind, overhead.thread)
-                              : places_.Id(PlaceKind::kLoadingInCall, kind,
-                                           call < 0 ? -1 : Call(call).symbol, view.thread);
-    Emit(begin, end, overhead.profiler ? Cause::kProfiler : Cause::kBlockingApi, where, call, index,
-         view.thread);
+    if (overhead.profiler) {
+      Emit(begin, end, Cause::kProfiler, places_.Id(PlaceKind::kOverhead, kind, overhead.thread),
+           call, index, view.thread);
+    } else {
+      Emit(begin, end, Cause::kBlockingApi, shown_.OfLoading(kind, call, view.thread), call, index,
+           view.thread);
+    }
   }
 
   void InsideCall(const GapView& view, int32_t call, int64_t begin, int64_t end) {
     const Cause cause = CauseOf(call);
-    const int32_t where = WhereOf(call);
+    const Shown where = WhereOf(call);
     WithoutOverhead(view, call, begin, end, [&](int64_t from, int64_t to) {
       // A submission is host work that a blocking call before it has put off, like the time around
       // it.
@@ -362,11 +368,7 @@ class Attributor {
            Call(call).end_ns - Call(call).start_ns >= kBlockedSubmitNs;
   }
 
-  int32_t WhereOf(int32_t call) {
-    const HostCall& c = Call(call);
-    if (IsBlockedSubmission(call)) return places_.Id(PlaceKind::kBlockedCall, c.symbol, c.thread);
-    return places_.Id(PlaceKind::kCall, c.symbol, c.thread, places_.CopyHow(host_.OpOf(call)));
-  }
+  Shown WhereOf(int32_t call) { return shown_.OfCall(call, IsBlockedSubmission(call)); }
 
   // Charges what is left of the drain to [begin, end) and returns where the rest begins.
   int64_t ChargeDrain(const GapView& view, int64_t begin, int64_t end) {
@@ -385,7 +387,7 @@ class Attributor {
     WithoutOverhead(view, -1, begin, end, [&](int64_t from, int64_t to) {
       if (back_to_back) {
         from = ChargeDrain(view, from, to);
-        Emit(from, to, Cause::kLaunchBound, places_.Id(PlaceKind::kBetween, view.thread),
+        Emit(from, to, Cause::kLaunchBound, shown_.OfBetween(StretchOf(view), from),
              view.submission, -1, view.thread);
         return;
       }
@@ -397,11 +399,28 @@ class Attributor {
           Emit(a, b, CauseOf(call), WhereOf(call), call, -1, Call(call).thread);
           return;
         }
-        a = ChargeDrain(view, a, b);
-        Emit(a, b, Cause::kHost, places_.Id(PlaceKind::kOutside, view.thread), view.submission, -1,
-             view.thread);
+        HostOutside(view, ChargeDrain(view, a, b), b);
       });
     });
+  }
+
+  // The thread was busy with something of its own: what, samples tell.
+  void HostOutside(const GapView& view, int64_t begin, int64_t end) {
+    if (begin >= end) return;
+    host_parts_.clear();
+    evidence_.split.Split(StretchOf(view), begin, end, &host_parts_);
+    for (const HostPart& part : host_parts_) {
+      const int32_t thread = part.sample < 0 ? view.thread : timeline_.samples[part.sample].thread;
+      Emit(part.begin_ns, part.end_ns, part.cause, shown_.OfHost(part, thread), view.submission, -1,
+           thread);
+      if (part.cause == Cause::kGilWait)
+        gil_waits_.push_back({part.sample, part.end_ns - part.begin_ns});
+    }
+  }
+
+  // The stretch in front of the thread's cursor.
+  Stretch StretchOf(const GapView& view) const {
+    return StretchBefore(timeline_, host_, view.thread, cursors_[view.thread].position);
   }
 
   // Is the stretch around the cursor a short way from one submission to the next?
@@ -418,26 +437,30 @@ class Attributor {
 
   // --- output -----------------------------------------------------------------------------------
 
-  void Emit(int64_t begin, int64_t end, Cause cause, int32_t where, int32_t call = -1,
+  void Emit(int64_t begin, int64_t end, Cause cause, Shown where, int32_t call = -1,
             int32_t overhead = -1, int32_t thread = -1) {
     if (begin >= end) return;
+    const GapPart part{begin, end, call, overhead, thread, where.place, where.sample, cause};
+    totals_.Add(gap_, part, where.detail);
     std::vector<GapPart>& parts = report_.parts;
     if (parts.size() > first_part_) {
       GapPart& last = parts.back();
-      if (last.cause == cause && last.where == where && last.call == call &&
-          last.overhead == overhead && last.end_ns == begin) {
+      if (last.cause == cause && last.where == part.where && last.call == call &&
+          last.overhead == overhead && last.thread == thread && last.end_ns == begin) {
         last.end_ns = end;
         return;
       }
     }
-    parts.push_back({begin, end, call, overhead, thread, where, cause});
+    parts.push_back(part);
   }
 
   const Timeline& timeline_;
   const HostView& host_;
+  const HostEvidence& evidence_;
   const StreamWaits& stream_waits_;
   const DeviceActivity& activity_;
   Places& places_;
+  PartPlaces shown_;
   DeviceReport& report_;
 
   LaneReader others_, unseen_;
@@ -450,6 +473,8 @@ class Attributor {
   uint32_t gap_ = 0;
   size_t first_part_ = 0;  // of this gap
   CauseTotals totals_;
+  std::vector<HostPart> host_parts_;  // scratch
+  std::vector<GilWait> gil_waits_;
 };
 
 }  // namespace

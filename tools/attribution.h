@@ -10,6 +10,7 @@
 
 #include "tools/analysis.h"
 #include "tools/device_activity.h"
+#include "tools/host_split.h"
 #include "tools/host_view.h"
 #include "tools/interval_set.h"
 #include "tools/places.h"
@@ -42,6 +43,7 @@ inline constexpr int64_t kImpossibleSkewNs = 1'000'000;
 struct AttributionInput {
   const Timeline& timeline;
   const HostView& host;
+  const HostEvidence& evidence;
   const StreamWaits& stream_waits;
   const DeviceActivity& activity;
   const Lane& unseen;  // of this device: UnseenTimes()

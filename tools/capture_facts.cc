@@ -74,6 +74,17 @@ void ReadCost(const Cost& cost, CostFacts* facts) {
   facts->buffers_peak = cost.buffers_peak();
 }
 
+void ReadUsage(const ProcessUsage& usage, Process* process, UsageFacts* facts) {
+  const auto known = [](int64_t value) { return std::max<int64_t>(0, value); };
+  process->wall_ns = known(usage.wall_ns());
+  process->user_cpu_ns = known(usage.user_cpu_ns());
+  process->system_cpu_ns = known(usage.system_cpu_ns());
+  process->children_cpu_ns = known(usage.children_cpu_ns());
+  facts->peak_rss_bytes = known(usage.peak_rss_bytes());
+  facts->voluntary_switches = usage.voluntary_switches();
+  facts->involuntary_switches = usage.involuntary_switches();
+}
+
 void ClockReader::Add(const ClockPair& pair) {
   const int64_t constant = Difference(pair.trace_ns(), pair.monotonic_ns());
   const int64_t realtime = Difference(pair.realtime_ns(), pair.trace_ns());

@@ -14,6 +14,7 @@ namespace gpuprobe::tools {
 // ones.
 void ReadCaptureInfo(const CaptureInfo& info, Process* process, ProcessCapture* capture);
 void ReadCost(const Cost& cost, CostFacts* facts);
+void ReadUsage(const ProcessUsage& usage, Process* process, UsageFacts* facts);
 
 // Clock pairs of one file, in file order.
 class ClockReader {

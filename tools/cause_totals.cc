@@ -19,15 +19,30 @@ void CauseTotals::Sum::Add(uint32_t in_gap, const GapPart& part) {
   if (example_call < 0) example_call = part.call;
 }
 
-void CauseTotals::Add(uint32_t gap, const GapPart& part) {
+void CauseTotals::Add(uint32_t gap, const GapPart& part, int32_t detail) {
   const auto cause = static_cast<size_t>(part.cause);
   causes_[cause].Add(gap, part);
-  std::vector<Sum>& sites = sites_[cause];
+  std::vector<Site>& sites = sites_[cause];
   if (sites.size() <= static_cast<size_t>(part.where)) sites.resize(part.where + 1);
-  sites[part.where].Add(gap, part);
+  Site& site = sites[part.where];
+  site.Add(gap, part);
+  if (part.sample >= 0 && samples_[cause].insert(part.sample).second) {
+    ++causes_[cause].samples;
+    ++site.samples;
+  }
+  if (detail < 0) return;
+  const auto known = std::find_if(site.details.begin(), site.details.end(),
+                                  [&](const auto& d) { return d.first == detail; });
+  const int64_t length_ns = part.end_ns - part.begin_ns;
+  if (known == site.details.end()) {
+    site.details.emplace_back(detail, length_ns);
+  } else {
+    known->second += length_ns;
+  }
 }
 
-std::vector<CauseTotal> CauseTotals::Take(const std::vector<std::string>& places) {
+std::vector<CauseTotal> CauseTotals::Take(const std::vector<std::string>& places,
+                                          const std::vector<std::string>& details) {
   std::vector<CauseTotal> result;
   for (size_t c = 0; c < causes_.size(); ++c) {
     const Sum& sum = causes_[c];
@@ -37,11 +52,17 @@ std::vector<CauseTotal> CauseTotals::Take(const std::vector<std::string>& places
     total.total_ns = sum.total_ns;
     total.count = sum.count;
     total.longest_ns = sum.longest_ns;
+    total.samples = sum.samples;
     for (size_t place = 0; place < sites_[c].size(); ++place) {
-      const Sum& site = sites_[c][place];
+      const Site& site = sites_[c][place];
       if (site.count == 0) continue;
-      total.sites.push_back(
-          {places[place], site.total_ns, site.count, site.longest_ns, site.example_call});
+      SiteTotal& row = total.sites.emplace_back();
+      row = {places[place], site.total_ns, site.count, site.longest_ns, site.example_call};
+      row.samples = site.samples;
+      const auto most = std::max_element(  // the first of equals
+          site.details.begin(), site.details.end(),
+          [](const auto& a, const auto& b) { return a.second < b.second; });
+      if (most != site.details.end()) row.detail = details[most->first];
     }
     std::stable_sort(total.sites.begin(), total.sites.end(),
                      [](const auto& a, const auto& b) { return a.total_ns > b.total_ns; });

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "tools/analysis.h"
@@ -15,9 +17,13 @@ namespace gpuprobe::tools {
 // Sums gap parts by cause and by place as they come, without keeping them.
 class CauseTotals {
  public:
-  void Add(uint32_t gap, const GapPart& part);  // gaps in ascending order
-  // By total, descending; causes without time are left out.
-  std::vector<CauseTotal> Take(const std::vector<std::string>& places);
+  // Gaps in ascending order; a part may come in pieces. `detail`: what Take() calls it, -1:
+  // nothing.
+  void Add(uint32_t gap, const GapPart& part, int32_t detail);
+  // By total, descending; causes without time are left out. Of the details of a site, the one that
+  // took the most time is shown.
+  std::vector<CauseTotal> Take(const std::vector<std::string>& places,
+                               const std::vector<std::string>& details);
 
  private:
   struct Sum {
@@ -25,10 +31,15 @@ class CauseTotals {
     uint64_t count = 0;
     int64_t gap = -1;
     int32_t example_call = -1;
+    uint64_t samples = 0;
     void Add(uint32_t in_gap, const GapPart& part);
   };
+  struct Site : Sum {
+    std::vector<std::pair<int32_t, int64_t>> details;  // ns by detail, few
+  };
   std::array<Sum, kCauseCount> causes_;
-  std::array<std::vector<Sum>, kCauseCount> sites_;  // by place; few hundred places at most
+  std::array<std::vector<Site>, kCauseCount> sites_;  // by place; few hundred places at most
+  std::array<std::unordered_set<int32_t>, kCauseCount> samples_;
 };
 
 }  // namespace gpuprobe::tools

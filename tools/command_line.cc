@@ -25,6 +25,9 @@ constexpr Subcommand kSubcommands[] = {
     {ReportKind::kKernels, "time by kernel"},
     {ReportKind::kCopies, "time and bytes by kind of copy"},
     {ReportKind::kApi, "time by CUDA call"},
+    {ReportKind::kSteps, "the loop's iterations: how long, made of what, which are slow and why"},
+    {ReportKind::kHot, "lines by the time that threads and workers spent on them"},
+    {ReportKind::kDiff, "two runs side by side: diff A B; with --fail-if for CI"},
     {ReportKind::kInfo, "what was captured and lost, clocks, cost: can it be trusted?"},
     {ReportKind::kDump, "every record, one a line, in file order"},
 };
@@ -83,6 +86,13 @@ absl::Status SetMinGap(const std::string& value, CommandLine* out) {
   return absl::OkStatus();
 }
 
+absl::Status AddFailCondition(const std::string& value, CommandLine* out) {
+  absl::StatusOr<FailCondition> condition = ParseFailCondition(value);
+  if (!condition.ok()) return condition.status();
+  out->fail_if.push_back(*std::move(condition));
+  return absl::OkStatus();
+}
+
 absl::Status SetOption(const std::string& option, const std::string& value, CommandLine* out) {
   if (option == "format") return SetFormat(value, out);
   if (option == "device") return SetNumber(option, value, &out->device);
@@ -91,6 +101,7 @@ absl::Status SetOption(const std::string& option, const std::string& value, Comm
   if (option == "to") return SetTime(option, value, &out->to);
   if (option == "min-gap") return SetMinGap(value, out);
   if (option == "top") return SetNumber(option, value, &out->top);
+  if (option == "fail-if") return AddFailCondition(value, out);
   if (value.empty()) return Invalid(option, value, "a file name");
   out->output = value;
   return absl::OkStatus();
@@ -98,7 +109,7 @@ absl::Status SetOption(const std::string& option, const std::string& value, Comm
 
 bool KnownOption(const std::string& option) {
   for (const char* known :
-       {"format", "device", "process", "from", "to", "min-gap", "top", "output"}) {
+       {"format", "device", "process", "from", "to", "min-gap", "top", "output", "fail-if"}) {
     if (option == known) return true;
   }
   return false;
@@ -150,6 +161,13 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arg
   if (out.paths.empty() && !out.help && !out.version) {
     return absl::InvalidArgumentError("no PATH: name trace files or the folder of a run");
   }
+  const bool diff = out.report == ReportKind::kDiff;
+  if (diff && !out.help && !out.version && out.paths.size() != 2) {
+    return absl::InvalidArgumentError("diff takes two runs: probe-report diff A B");
+  }
+  if (!diff && !out.fail_if.empty()) {
+    return absl::InvalidArgumentError("--fail-if belongs to diff");
+  }
   return out;
 }
 
@@ -177,12 +195,16 @@ std::string HelpText() {
       "  --min-gap DURATION       list gaps of at least this (default 10us); totals hold all\n"
       "  --top N                  rows to list; 0: all (json and csv: all by default)\n"
       "  --output FILE            default: standard output\n"
+      "  --fail-if CONDITION      diff: exit code 4 if it holds; may stand several times. "
+      "'idle>+5%',\n"
+      "                           'step>40ms', 'idle:input_wait>+3pp', 'lost>0'\n"
       "  --help, --version\n"
       "\n"
       "exit code: 0 complete; 1 unusable input or wrong usage; 3 partial: damaged, lost or "
       "unclosed\n"
-      "input, the report is printed and says what is missing. A trace without a record is "
-      "complete.\n");
+      "input, the report is printed and says what is missing; 4 a --fail-if condition holds. A "
+      "trace\n"
+      "without a record is complete.\n");
   return out;
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "tools/diff.h"
 #include "tools/report.h"
 
 namespace gpuprobe::tools {
@@ -35,7 +36,8 @@ struct CommandLine {
   std::optional<int64_t> min_gap_ns;
   std::optional<int> top;
   std::string output;
-  std::vector<std::string> paths;
+  std::vector<FailCondition> fail_if;  // `diff` only
+  std::vector<std::string> paths;      // `diff`: two
 };
 
 // InvalidArgument, with a message for the user, for anything that is not understood. `arguments`

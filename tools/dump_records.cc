@@ -165,6 +165,10 @@ bool FrameDumper::DumpPacket(const Packet& packet, const proto::Frame& frame) {
       return sink_(
           record.Number("thread", packet.thread().tid()).NumberIf("main", packet.thread().main()));
     }
+    case Packet::kHostSamples:
+      return DumpSamples(packet.host_samples());
+    case Packet::kUsage:
+      return DumpUsage(packet.usage());
     case Packet::DATA_NOT_SET:
       break;
   }

@@ -12,15 +12,18 @@
 #include <vector>
 
 #include "proto/columns.h"
+#include "proto/sample_columns.h"
 #include "proto/trace_reader.h"
 
 namespace gpuprobe::tools {
 
 struct DumpField {
+  enum class Kind { kNumber, kText, kList };
   const char* key;
-  bool is_text;
+  Kind kind;
   int64_t number = 0;
   std::string text;
+  std::vector<std::string> list;  // JSON has all of it, the other formats the first ones in a cell
 };
 
 struct DumpRecord {
@@ -34,16 +37,23 @@ struct DumpRecord {
     return Signed(key, static_cast<int64_t>(value));
   }
   DumpRecord& Signed(const char* key, int64_t value) {
-    fields.push_back({key, false, value, ""});
+    fields.push_back({key, DumpField::Kind::kNumber, value, "", {}});
     return *this;
   }
   DumpRecord& Text(const char* key, std::string value) {
-    fields.push_back({key, true, 0, std::move(value)});
+    fields.push_back({key, DumpField::Kind::kText, 0, std::move(value), {}});
+    return *this;
+  }
+  DumpRecord& List(const char* key, std::vector<std::string> items) {
+    fields.push_back({key, DumpField::Kind::kList, 0, "", std::move(items)});
     return *this;
   }
   // Left out where it says nothing.
   DumpRecord& NumberIf(const char* key, uint64_t value) {
     return value == 0 ? *this : Number(key, value);
+  }
+  DumpRecord& TextIf(const char* key, const std::string& value) {
+    return value.empty() ? *this : Text(key, value);
   }
 };
 
@@ -78,10 +88,16 @@ class FrameDumper {
   bool DumpSyncs(const SyncBatch& batch, const FrameHeader& header);
   bool DumpEvents(const CudaEventBatch& batch, const FrameHeader& header);
   bool DumpOverheads(const OverheadBatch& batch, const FrameHeader& header);
+  // dump_samples.cc
+  bool DumpSamples(const HostSamples& piece);
+  bool DumpSampledProcess(const SampledProcess& info);
+  bool DumpThreadSamples(const ThreadSamples& thread, const HostSamples& piece);
+  bool DumpUsage(const ProcessUsage& usage);
   std::string Name(uint32_t id) const;
 
   Sink sink_;
-  Dictionary dictionary_;  // of the frame
+  Dictionary dictionary_;       // of the frame
+  proto::SampleTables tables_;  // of the piece of host samples
 };
 
 }  // namespace gpuprobe::tools

@@ -37,9 +37,6 @@ int32_t Lookup(const std::vector<int32_t>& ids, uint32_t id) {
   return id < ids.size() ? ids[id] : -1;
 }
 
-// Into the times that records may have (1970 to 2116), so that differences cannot overflow.
-int64_t Bounded(int64_t ns) { return std::clamp<int64_t>(ns, 0, int64_t{1} << 62); }
-
 const char* DamageKey(proto::Damage::Kind kind) {
   switch (kind) {
     case proto::Damage::Kind::kTornTail:
@@ -252,6 +249,7 @@ void FileLoader::LoadProcess(const ProcessInfo& info, FileState* file) {
   capture.boot_id = info.boot_id();
   file->process_start_ns = info.start_time_ns();
   capture.parent_pid = info.parent_pid();
+  capture.start_ticks = info.start_ticks();
   capture.local_rank = info.local_rank();
   capture.world_size = info.world_size();
 }
@@ -265,8 +263,8 @@ void FileLoader::LoadLoss(const Loss& loss, const FrameHeader& header, FileState
     const int64_t begin = item.begin_ns != 0 ? item.begin_ns : file->previous_written_ns;
     const int64_t end = item.end_ns != 0 ? item.end_ns : header.written_ns();
     if (begin < end) {
-      run_->timeline.blinds.push_back(
-          {Bounded(begin), Bounded(end), file->process, Blind::Why::kLoss, words.text});
+      run_->timeline.blinds.push_back({TimeBudget::Bounded(begin), TimeBudget::Bounded(end),
+                                       file->process, Blind::Why::kLoss, words.text});
     }
   }
   run_->timeline.losses.push_back(item);
@@ -292,8 +290,9 @@ void FileLoader::LoadEnd(const End& end, const FrameHeader& header, FileState* f
 void FileLoader::LoadBlind(const BlindPeriod& blind, const FrameHeader& header, FileState* file) {
   const std::string who =
       blind.reason().empty() ? blind.who() : absl::StrCat(blind.who(), ", ", blind.reason());
-  const int64_t begin_ns = Bounded(blind.begin_ns());
-  const int64_t end_ns = Bounded(blind.end_ns() != 0 ? blind.end_ns() : header.written_ns());
+  const int64_t begin_ns = TimeBudget::Bounded(blind.begin_ns());
+  const int64_t end_ns =
+      TimeBudget::Bounded(blind.end_ns() != 0 ? blind.end_ns() : header.written_ns());
   // A period that is not over is written again, with the same begin, when it is.
   const auto [at, added] =
       file->open_blinds.try_emplace(blind.begin_ns(), run_->timeline.blinds.size());
@@ -347,6 +346,10 @@ void FileLoader::LoadPacket(const Packet& packet, const FrameHeader& header, Fil
       thread.main |= packet.thread().main();
       return;
     }
+    case Packet::kHostSamples:
+      return samples_.Load(packet.host_samples(), file->process);
+    case Packet::kUsage:
+      return ReadUsage(packet.usage(), &process, &capture.usage);
     case Packet::kFrameHeader:
     case Packet::DATA_NOT_SET:
       return;
@@ -392,8 +395,8 @@ void FileLoader::AddDamage(const proto::TraceReader& reader) {
       const int64_t begin = damage.begin_ns != 0 ? damage.begin_ns : process.capture_begin_ns;
       const int64_t end = damage.end_ns != 0 ? damage.end_ns : process.capture_end_ns;
       if (begin >= end) continue;
-      run_->timeline.blinds.push_back({Bounded(begin), Bounded(end), file.process,
-                                       Blind::Why::kDamage,
+      run_->timeline.blinds.push_back({TimeBudget::Bounded(begin), TimeBudget::Bounded(end),
+                                       file.process, Blind::Why::kDamage,
                                        absl::StrCat(input.path, ": ", problems.back())});
     }
   }

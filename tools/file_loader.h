@@ -18,6 +18,8 @@
 #include "proto/columns.h"
 #include "proto/trace_reader.h"
 #include "tools/capture_facts.h"
+#include "tools/load_samples.h"
+#include "tools/time_budget.h"
 #include "tools/trace_loader.h"
 
 namespace gpuprobe::tools {
@@ -29,7 +31,7 @@ struct RecordRuns {
 
 class FileLoader {
  public:
-  explicit FileLoader(LoadedRun* run) : run_(run) {}
+  explicit FileLoader(LoadedRun* run) : run_(run), samples_(run, &budget_) {}
   FileLoader(const FileLoader&) = delete;
   FileLoader& operator=(const FileLoader&) = delete;
 
@@ -44,6 +46,8 @@ class FileLoader {
   const RecordRuns& runs() const { return runs_; }
   // What others have appended to the Timeline since is a piece of its own (merge_runs.h).
   void EndPiece();
+  // Keeps the host samples until all files are read: SampleLoader::Finish adds them.
+  SampleLoader* samples() { return &samples_; }
 
  private:
   // Ids of the frame being read -> ids of the Timeline.
@@ -106,8 +110,7 @@ class FileLoader {
   void CloseFile(const proto::TraceReader& reader);
   void AddDamage(const proto::TraceReader& reader);
 
-  // Whether a record's times can be true; takes its duration off the budget.
-  bool Believable(int64_t start_ns, int64_t end_ns);
+  bool Believable(int64_t start_ns, int64_t end_ns) { return budget_.Believable(start_ns, end_ns); }
   int32_t InternName(const std::string& name);
   int32_t InternSymbol(const std::string& name, const ::gpuprobe::ApiSymbol& symbol);
   int32_t DeviceOf(uint32_t ordinal, FileState* file);
@@ -130,7 +133,8 @@ class FileLoader {
   std::map<std::vector<uint32_t>, int32_t> shapes_, copy_shapes_;
   absl::flat_hash_map<uint64_t, std::string> path_of_id_;  // file_id -> the file that had it first
   std::map<std::string, std::string> skipped_copies_;      // copy -> original
-  int64_t duration_budget_ns_ = int64_t{1} << 62;
+  TimeBudget budget_;
+  SampleLoader samples_;
   uint64_t impossible_records_ = 0, empty_files_ = 0;
 };
 

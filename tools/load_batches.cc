@@ -10,9 +10,6 @@
 namespace gpuprobe::tools {
 namespace {
 
-// No time of a trace lies outside (1970 to 2116): what does was written by a broken clock or by
-// somebody who means harm, and differences to it would overflow.
-constexpr int64_t kLatestNs = int64_t{1} << 62;
 constexpr uint8_t kTimingInvalid = static_cast<uint8_t>(proto::RecordTiming::kInvalid);
 
 // Kinds of CUpti_ActivityOverheadKind that exist because somebody traces. The others are the
@@ -38,14 +35,6 @@ int32_t Lookup(const std::vector<int32_t>& ids, uint32_t id) {
 }
 
 }  // namespace
-
-bool FileLoader::Believable(int64_t start_ns, int64_t end_ns) {
-  if (start_ns < 0 || end_ns > kLatestNs || start_ns > end_ns) return false;
-  // 146 years of durations in all: no real run comes near, and no sum over records can overflow.
-  if (end_ns - start_ns > duration_budget_ns_) return false;
-  duration_budget_ns_ -= end_ns - start_ns;
-  return true;
-}
 
 FileLoader::Lane FileLoader::LaneOf(const proto::GpuColumns& columns, FileState* file) {
   const int32_t device = DeviceOf(columns.device, file);

@@ -17,18 +17,21 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "tools/command_line.h"
+#include "tools/diff.h"
 #include "tools/format_text.h"
 #include "tools/input_files.h"
 #include "tools/output.h"
 #include "tools/report.h"
+#include "tools/report_diff.h"
 #include "tools/report_dump.h"
 #include "tools/report_parts.h"
+#include "tools/run_figures.h"
 #include "tools/trace_loader.h"
 
 namespace gpuprobe::tools {
 namespace {
 
-constexpr int kExitComplete = 0, kExitUnusable = 1, kExitPartial = 3;
+constexpr int kExitComplete = 0, kExitUnusable = 1, kExitPartial = 3, kExitConditionHolds = 4;
 
 int Fail(const std::string& message) {
   // One line each; names in messages may hold anything.
@@ -124,23 +127,90 @@ absl::StatusOr<Options> MakeOptions(const Timeline& timeline, const CommandLine&
   return options;
 }
 
-int Report(const CommandLine& command, const InputFiles& files) {
+struct AnalysedRun {
+  LoadedRun run;
+  Options options;
+  Analysis analysis;
+};
+
+absl::StatusOr<AnalysedRun> LoadAndAnalyse(const CommandLine& command, const InputFiles& files) {
   absl::StatusOr<LoadedRun> run = LoadRun(files);
-  if (!run.ok()) return Fail(std::string(run.status().message()));
+  if (!run.ok()) return run.status();
   const absl::StatusOr<Options> options = MakeOptions(run->timeline, command);
-  if (!options.ok()) return Fail(std::string(options.status().message()));
-  const Analysis analysis = Analyse(run->timeline, *options);
+  if (!options.ok()) return options.status();
+  Analysis analysis = Analyse(run->timeline, *options);
   if (!analysis.internal_error.empty()) {
-    return Fail(absl::StrCat("internal error, no figures shown: ", analysis.internal_error));
+    return absl::InternalError(
+        absl::StrCat("internal error, no figures shown: ", analysis.internal_error));
   }
-  absl::StatusOr<Output> output = Output::Open(command.output, files.paths);
+  return AnalysedRun{*std::move(run), *options, std::move(analysis)};
+}
+
+int FinishReport(const std::string& text, const std::vector<std::string>& inputs,
+                 const CommandLine& command) {
+  absl::StatusOr<Output> output = Output::Open(command.output, inputs);
   if (!output.ok()) return Fail(std::string(output.status().message()));
-  const ReportInput input = {*run, analysis, *options, command.top};
-  output->Write(RenderReport(command.report, command.format, input));
-  if (const absl::Status status = output->Close(); !status.ok()) return FailOutput(status);
-  for (const Unusable& unusable : run->unusable) Fail(unusable.message);
-  const bool complete = run->complete() && !CheckKernelRecords(input).unavailable;
-  return complete ? kExitComplete : kExitPartial;
+  output->Write(text);
+  const absl::Status status = output->Close();
+  return status.ok() ? kExitComplete : FailOutput(status);
+}
+
+// Says what could not be read; true if nothing is missing.
+bool ReportComplete(const ReportInput& input) {
+  for (const Unusable& unusable : input.run.unusable) Fail(unusable.message);
+  return input.run.complete() && !CheckKernelRecords(input).unavailable;
+}
+
+int Report(const CommandLine& command, const InputFiles& files) {
+  const absl::StatusOr<AnalysedRun> analysed = LoadAndAnalyse(command, files);
+  if (!analysed.ok()) return Fail(std::string(analysed.status().message()));
+  const ReportInput input = {analysed->run, analysed->analysis, analysed->options, command.top};
+  const int written =
+      FinishReport(RenderReport(command.report, command.format, input), files.paths, command);
+  if (written != kExitComplete) return written;
+  return ReportComplete(input) ? kExitComplete : kExitPartial;
+}
+
+std::string RenderDiff(Format format, const DiffInput& input) {
+  switch (format) {
+    case Format::kText:
+      return DiffText(input);
+    case Format::kJson:
+      return DiffJson(input);
+    case Format::kCsv:
+      return DiffCsv(input);
+  }
+  return "";
+}
+
+int Diff(const CommandLine& command) {
+  const InputFiles files_a = FindInputFiles({command.paths[0]});
+  const InputFiles files_b = FindInputFiles({command.paths[1]});
+  const absl::StatusOr<AnalysedRun> a = LoadAndAnalyse(command, files_a);
+  if (!a.ok()) return Fail(std::string(a.status().message()));
+  const absl::StatusOr<AnalysedRun> b = LoadAndAnalyse(command, files_b);
+  if (!b.ok()) return Fail(std::string(b.status().message()));
+  const ReportInput input_a = {a->run, a->analysis, a->options, command.top};
+  const ReportInput input_b = {b->run, b->analysis, b->options, command.top};
+  DiffInput input = {
+      input_a,
+      input_b,
+      CompareRuns(FiguresOf(a->run.timeline, a->analysis), FiguresOf(b->run.timeline, b->analysis)),
+      {}};
+  bool failed = false;
+  for (const FailCondition& condition : command.fail_if) {
+    const absl::StatusOr<bool> holds = Holds(condition, input.rows);
+    if (!holds.ok()) return Fail(std::string(holds.status().message()));
+    input.conditions.push_back({condition, *holds});
+    failed |= *holds;
+  }
+  std::vector<std::string> inputs = files_a.paths;
+  inputs.insert(inputs.end(), files_b.paths.begin(), files_b.paths.end());
+  const int written = FinishReport(RenderDiff(command.format, input), inputs, command);
+  if (written != kExitComplete) return written;
+  const bool complete_a = ReportComplete(input_a), complete_b = ReportComplete(input_b);
+  if (failed) return kExitConditionHolds;
+  return complete_a && complete_b ? kExitComplete : kExitPartial;
 }
 
 int Dump(const CommandLine& command, const InputFiles& files) {
@@ -169,6 +239,7 @@ int Main(const std::vector<std::string>& arguments) {
     return Fail(absl::StrCat("no subcommand and no file is called ", command->paths.front(),
                              "\ntry probe-report --help"));
   }
+  if (command->report == ReportKind::kDiff) return Diff(*command);
   const InputFiles files = FindInputFiles(command->paths);
   return command->report == ReportKind::kDump ? Dump(*command, files) : Report(*command, files);
 }

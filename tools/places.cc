@@ -40,7 +40,8 @@ std::string Places::ThreadText(int32_t thread) const {
   if (thread < 0) return "unknown thread";
   const Thread& t = timeline_.threads[thread];
   std::string text;
-  if (timeline_.processes.size() > 1 && t.process >= 0) {
+  if (t.process >= 0 &&
+      (timeline_.processes[t.process].sampled_only || TracedProcesses(timeline_) > 1)) {
     text = "pid " + std::to_string(timeline_.processes[t.process].pid) + ", ";
   }
   text += "thread " + std::to_string(t.tid);

@@ -18,6 +18,9 @@ constexpr Report kReports[] = {
     {"kernels", KernelsText, KernelsJson, KernelsCsv},
     {"copies", CopiesText, CopiesJson, CopiesCsv},
     {"api", ApiText, ApiJson, ApiCsv},
+    {"steps", StepsText, StepsJson, StepsCsv},
+    {"hot", HotText, HotJson, HotCsv},
+    {"diff", nullptr, nullptr, nullptr},
     {"info", InfoText, InfoJson, InfoCsv},
     {"dump", nullptr, nullptr, nullptr},
 };

@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 # probe-report: loader -> analyses (gpuprobe_analysis) -> renderers -> command.
 
-gpuprobe_offline_library(gpuprobe_format format_units.cc format_text.cc format_json.cc format_table.cc kernel_name.cc)
+gpuprobe_offline_library(gpuprobe_format format_units.cc format_text.cc format_json.cc format_table.cc kernel_name.cc
+                         syscall_names.cc)
 target_link_libraries(gpuprobe_format PUBLIC absl::status absl::statusor absl::strings absl::str_format)
 # kernel_name.cc uses a function that libstdc++.a has and libstdc++.so does not export. A tool that is static
 # altogether has it anyway, and the option would make its libc a shared one again.
 target_link_options(gpuprobe_format INTERFACE
                     $<$<NOT:$<BOOL:$<TARGET_PROPERTY:GPUPROBE_STATIC>>>:-static-libstdc++>)
 
-gpuprobe_offline_library(gpuprobe_loader trace_loader.cc file_loader.cc load_batches.cc link_calls.cc capture_facts.cc input_files.cc
+gpuprobe_offline_library(gpuprobe_loader trace_loader.cc file_loader.cc load_batches.cc load_samples.cc link_calls.cc capture_facts.cc input_files.cc
                          loss_causes.cc)
 target_link_libraries(gpuprobe_loader PUBLIC gpuprobe_proto_read absl::status absl::statusor
                       PRIVATE gpuprobe_import gpuprobe_import_nsys gpuprobe_analysis gpuprobe_format
                       absl::flat_hash_map absl::strings)
 
 gpuprobe_offline_library(gpuprobe_report report.cc report_parts.cc report_summary.cc report_gaps.cc report_waits.cc
-                         report_activity.cc report_info.cc report_dump.cc dump_records.cc dump_timeline.cc activity_stats.cc command_line.cc output.cc)
+                         report_activity.cc report_steps.cc report_hot.cc report_diff.cc report_info.cc report_dump.cc
+                         hot.cc run_figures.cc diff.cc dump_records.cc dump_timeline.cc dump_samples.cc info_samples.cc activity_stats.cc
+                         command_line.cc output.cc)
 target_link_libraries(gpuprobe_report PUBLIC gpuprobe_loader gpuprobe_analysis gpuprobe_format PRIVATE gpuprobe_import)
 
 gpuprobe_offline_tool(probe-report main.cc)

@@ -19,7 +19,19 @@
 
 namespace gpuprobe::tools {
 
-enum class ReportKind { kSummary, kGaps, kWaits, kKernels, kCopies, kApi, kInfo, kDump };
+enum class ReportKind {
+  kSummary,
+  kGaps,
+  kWaits,
+  kKernels,
+  kCopies,
+  kApi,
+  kSteps,
+  kHot,
+  kDiff,
+  kInfo,
+  kDump
+};
 enum class Format { kText, kJson, kCsv };
 const char* ReportName(ReportKind kind);  // "summary", ...
 
@@ -30,7 +42,8 @@ struct ReportInput {
   std::optional<int> top;  // rows to list; nullopt: the report's default; 0: all
 };
 
-// Everything but `dump`, which is a stream (report_dump.h). Ends in a newline.
+// Everything but `dump`, which is a stream (report_dump.h), and `diff`, which has two inputs
+// (report_diff.h). Ends in a newline.
 std::string RenderReport(ReportKind kind, Format format, const ReportInput& input);
 
 // One function for each report and format.
@@ -52,6 +65,12 @@ std::string CopiesCsv(const ReportInput& input);
 std::string ApiText(const ReportInput& input);
 std::string ApiJson(const ReportInput& input);
 std::string ApiCsv(const ReportInput& input);
+std::string StepsText(const ReportInput& input);
+std::string StepsJson(const ReportInput& input);
+std::string StepsCsv(const ReportInput& input);
+std::string HotText(const ReportInput& input);
+std::string HotJson(const ReportInput& input);
+std::string HotCsv(const ReportInput& input);
 std::string InfoText(const ReportInput& input);
 std::string InfoJson(const ReportInput& input);
 std::string InfoCsv(const ReportInput& input);

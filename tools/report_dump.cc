@@ -24,6 +24,9 @@
 namespace gpuprobe::tools {
 namespace {
 
+// Of a list in text and CSV: the innermost frames of a stack.
+constexpr size_t kListedItems = 8;
+
 // One record to one line; the formats differ in this alone.
 class LineWriter {
  public:
@@ -67,10 +70,27 @@ class LineWriter {
   }
 
  private:
+  static std::string Quoted(const std::string& text) {
+    return absl::StrCat("\"", absl::Utf8SafeCEscape(ToValidUtf8(text)), "\"");
+  }
+  static std::string ListText(std::vector<std::string> list) {
+    if (list.size() > kListedItems) {
+      const size_t more = list.size() - kListedItems;
+      list.resize(kListedItems);
+      list.push_back(absl::StrCat("... ", more, " more"));
+    }
+    return absl::StrJoin(list, " < ");
+  }
   static std::string FieldText(const DumpField& field) {
-    return field.is_text ? absl::StrCat(field.key, "=\"",
-                                        absl::Utf8SafeCEscape(ToValidUtf8(field.text)), "\"")
-                         : absl::StrCat(field.key, "=", field.number);
+    switch (field.kind) {
+      case DumpField::Kind::kNumber:
+        return absl::StrCat(field.key, "=", field.number);
+      case DumpField::Kind::kText:
+        return absl::StrCat(field.key, "=", Quoted(field.text));
+      case DumpField::Kind::kList:
+        return absl::StrCat(field.key, "=", Quoted(ListText(field.list)));
+    }
+    return "";
   }
   static std::string AllFields(const DumpRecord& record) {
     return absl::StrJoin(record.fields, " ", [](std::string* out, const DumpField& field) {
@@ -97,13 +117,28 @@ class LineWriter {
     AppendCsvRow({path_, record.kind, start, end, record.name, AllFields(record)}, &line_);
   }
 
+  void JsonField(const DumpField& field) {
+    json_.Key(field.key);
+    switch (field.kind) {
+      case DumpField::Kind::kNumber:
+        json_.Value(field.number);
+        return;
+      case DumpField::Kind::kText:
+        json_.Value(field.text);
+        return;
+      case DumpField::Kind::kList:
+        json_.BeginArray();
+        for (const std::string& item : field.list) json_.Value(item);
+        json_.EndArray();
+    }
+  }
+
   void Json(const DumpRecord& record) {
     json_.BeginObject().Field("kind", record.kind);
     if (record.timed) json_.Field("start_ns", record.start_ns).Field("end_ns", record.end_ns);
     if (!record.name.empty()) json_.Field("name", record.name);
     for (const DumpField& field : record.fields) {
-      json_.Key(field.key);
-      field.is_text ? json_.Value(field.text) : json_.Value(field.number);
+      JsonField(field);
     }
     json_.EndObject();
   }

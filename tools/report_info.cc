@@ -11,6 +11,7 @@
 #include "tools/format_table.h"
 #include "tools/format_text.h"
 #include "tools/format_units.h"
+#include "tools/info_samples.h"
 #include "tools/loss_causes.h"
 #include "tools/report_parts.h"
 
@@ -122,7 +123,8 @@ void AppendImported(const Process& process, const ProcessCapture& capture, int64
   }
 }
 
-std::string ProcessBlock(const LoadedRun& run, size_t index, int64_t origin) {
+std::string ProcessBlock(const LoadedRun& run, const std::vector<SampledView>& views, size_t index,
+                         int64_t origin) {
   const Process& process = run.timeline.processes[index];
   const ProcessCapture& capture = run.captures[index];
   std::string title = absl::StrCat("PROCESS ", process.pid);
@@ -164,6 +166,7 @@ std::string ProcessBlock(const LoadedRun& run, size_t index, int64_t origin) {
   AppendFact("clocks", Clocks(capture.clock), &out);
   AppendFact("cost", CostText(capture.cost, process.capture_end_ns - process.capture_begin_ns),
              &out);
+  for (const auto& [label, text] : SamplerLines(run, views, index)) AppendFact(label, text, &out);
   return out;
 }
 
@@ -350,7 +353,8 @@ const char* SourceKey(SourceKind source) {
   return "unknown";
 }
 
-void WriteProcess(const LoadedRun& run, size_t index, JsonWriter* json) {
+void WriteProcess(const LoadedRun& run, const std::vector<SampledView>& views, size_t index,
+                  JsonWriter* json) {
   const Process& process = run.timeline.processes[index];
   const ProcessCapture& capture = run.captures[index];
   json->BeginObject().Field("pid", process.pid).Field("parent_pid", capture.parent_pid);
@@ -383,6 +387,7 @@ void WriteProcess(const LoadedRun& run, size_t index, JsonWriter* json) {
   json->EndArray();
   WriteClock(capture.clock, json);
   WriteCost(capture.cost, json);
+  WriteSampler(run, views, index, json);
   json->Key("files").BeginArray();
   for (int32_t file : process.files)
     json->Value(run.timeline.inputs[static_cast<size_t>(file)].path);
@@ -452,9 +457,12 @@ std::string InfoText(const ReportInput& input) {
   const int64_t origin = Origin(input.analysis);
   std::string out = TextPreamble(input);
   absl::StrAppend(&out, LossBlock(input.run, origin), CoverageBlock(input), FilesBlock(input.run));
+  const std::vector<SampledView> views = ViewSamples(input.run.timeline);
   for (size_t p = 0; p < input.run.captures.size(); ++p) {
-    absl::StrAppend(&out, ProcessBlock(input.run, p, origin));
+    if (input.run.timeline.processes[p].sampled_only) continue;
+    absl::StrAppend(&out, ProcessBlock(input.run, views, p, origin));
   }
+  absl::StrAppend(&out, ChildrenBlock(input.run, views));
   absl::StrAppend(&out, "\nTimes: seconds since the first GPU operation");
   if (origin != 0) absl::StrAppend(&out, ", which is at ", origin, " ns on the trace clock");
   return out + "\n";
@@ -471,9 +479,13 @@ std::string InfoJson(const ReportInput& input) {
       .Field("folded_driver_calls", input.run.folded_driver_calls);
   WriteCoverage(input, !check.unavailable, &json);
   WriteHoles(input.run, &json);
+  const std::vector<SampledView> views = ViewSamples(input.run.timeline);
   json.Key("processes").BeginArray();
-  for (size_t p = 0; p < input.run.captures.size(); ++p) WriteProcess(input.run, p, &json);
+  for (size_t p = 0; p < input.run.captures.size(); ++p) {
+    if (!input.run.timeline.processes[p].sampled_only) WriteProcess(input.run, views, p, &json);
+  }
   json.EndArray();
+  WriteSampledProcesses(input.run, views, &json);
   EndReport(input, &json);
   return out;
 }
@@ -494,9 +506,12 @@ std::string InfoCsv(const ReportInput& input) {
     row("file", file.path, "damaged_bytes", file.damaged_bytes);
     row("file", file.path, "complete", file.complete ? "true" : "false");
   }
+  const std::vector<SampledView> views = ViewSamples(run.timeline);
   for (size_t p = 0; p < run.captures.size(); ++p) {
     const uint32_t pid = run.timeline.processes[p].pid;
     const ProcessCapture& capture = run.captures[p];
+    if (views[p].samples > 0) row("process", pid, "samples", views[p].samples);
+    if (run.timeline.processes[p].sampled_only) continue;
     row("process", pid, "gpuprobe_version", capture.gpuprobe_version);
     row("process", pid, "cupti_path", capture.cupti_path);
     row("process", pid, "cupti_version", capture.cupti_version);
@@ -505,6 +520,12 @@ std::string InfoCsv(const ReportInput& input) {
     row("process", pid, "drain_cpu_ns", capture.cost.drain_cpu_ns);
     row("process", pid, "written_bytes", capture.cost.written_bytes);
     row("process", pid, "memory_bytes", capture.cost.memory_bytes);
+    if (!capture.sampler.known) continue;
+    row("process", pid, "sampler_cpu_ns", capture.sampler.cpu_ns);
+    row("process", pid, "sampler_looks", capture.sampler.looks);
+    row("process", pid, "sampler_ticks_missed", capture.sampler.ticks_missed);
+    row("process", pid, "samples_dropped", capture.sampler.samples_dropped);
+    row("process", pid, "stacks_unreadable", capture.sampler.stacks_unreadable);
   }
   for (const LossItem& loss : run.timeline.losses) {
     row("loss", run.timeline.processes[static_cast<size_t>(loss.process)].pid,

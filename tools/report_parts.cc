@@ -46,7 +46,9 @@ std::string WhyNoKernelRecords(const LoadedRun& run) {
       return absl::StrCat("CUPTI refused kernel records (error ", kind.result, ")");
     }
   }
-  const auto asked = [](const ProcessCapture& capture) {
+  const auto asked = [&run](const ProcessCapture& capture) {
+    const auto index = static_cast<size_t>(&capture - run.captures.data());
+    if (run.timeline.processes[index].sampled_only) return false;
     return capture.kinds.empty() ||
            std::any_of(capture.kinds.begin(), capture.kinds.end(),
                        [](const CaptureOutcome& kind) { return IsKernelKind(kind.name); });
@@ -227,10 +229,12 @@ std::string Completeness(const ReportInput& input) {
 
 std::string HeaderLine(const ReportInput& input) {
   const Timeline& timeline = input.run.timeline;
-  const std::string processes =
-      timeline.processes.size() == 1
-          ? "1 process"
-          : absl::StrCat(FormatCount(timeline.processes.size()), " processes");
+  const size_t traced = TracedProcesses(timeline);
+  std::string processes =
+      traced == 1 ? "1 process" : absl::StrCat(FormatCount(traced), " processes");
+  const size_t children = timeline.processes.size() - traced;
+  if (children == 1) absl::StrAppend(&processes, " and 1 child");
+  if (children > 1) absl::StrAppend(&processes, " and ", FormatCount(children), " children");
   std::string gpus = FormatPlural(timeline.devices.size(), "GPU");
   if (!timeline.devices.empty()) absl::StrAppend(&gpus, " (", DeviceNames(timeline), ")");
   const std::string line =
@@ -312,7 +316,23 @@ void WriteWait(const WaitRow& wait, JsonWriter* json) {
   json->BeginObject().Field("api", wait.api).Field("where", wait.where).Field("count", wait.count);
   json->Field("total_ns", wait.total_ns).Field("device_busy_ns", wait.device_busy_ns);
   json->Field("device_idle_ns", wait.device_idle_ns).Field("idle_after_ns", wait.idle_after_ns);
-  json->Field("longest_ns", wait.longest_ns).EndObject();
+  json->Field("longest_ns", wait.longest_ns);
+  if (!wait.detail.empty()) json->Field("detail", wait.detail);
+  json->EndObject();
+}
+
+void WriteOneMeanwhile(const Meanwhile& meanwhile, JsonWriter* json) {
+  json->BeginObject().Field("who", meanwhile.who).Field("threads", meanwhile.thread_count);
+  json->Field("on_cpu", meanwhile.on_cpu).Field("runnable", meanwhile.runnable);
+  json->Field("samples", meanwhile.samples);
+  json->Key("allowed_cpus");
+  meanwhile.allowed_cpus == 0 ? json->Null() : json->Value(meanwhile.allowed_cpus);
+  json->Key("sites").BeginArray();
+  for (const Meanwhile::Site& site : meanwhile.sites) {
+    json->BeginObject().Field("where", site.where).Field("share", site.share);
+    json->Field("on_cpu", site.on_cpu).EndObject();
+  }
+  json->EndArray().EndObject();
 }
 
 int64_t Origin(const Analysis& analysis) {
@@ -335,6 +355,10 @@ std::string RelativeTime(int64_t ns, int64_t origin_ns) {
 
 std::string WhereOf(const Analysis& analysis, const GapPart& part) {
   return part.where < 0 ? "" : analysis.places[static_cast<size_t>(part.where)];
+}
+
+std::string WhereOf(const WaitRow& wait) {
+  return wait.detail.empty() ? wait.where : absl::StrCat(wait.where, ", ", wait.detail);
 }
 
 const char* OpKindKey(OpKind kind) {

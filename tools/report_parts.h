@@ -46,6 +46,8 @@ void EndReport(const ReportInput& input, JsonWriter* json);
 std::string DeviceLabel(const Timeline& timeline, int32_t device);
 void WriteWindow(const Window& window, JsonWriter* json);
 void WriteWait(const WaitRow& wait, JsonWriter* json);
+// One element of the list "meanwhile".
+void WriteOneMeanwhile(const Meanwhile& meanwhile, JsonWriter* json);
 
 // Seconds since the start of the first window, "1.234567": what --from and --to take.
 int64_t Origin(const Analysis& analysis);
@@ -53,6 +55,7 @@ std::string RelativeTime(int64_t ns, int64_t origin_ns);
 
 // What a person reads as the place of a part; empty if there is none.
 std::string WhereOf(const Analysis& analysis, const GapPart& part);
+std::string WhereOf(const WaitRow& wait);
 
 // "kernel", "copy", "set", "graph"; what a person calls the operation: the short kernel name,
 // "Host-to-Device pageable", "memset", "CUDA graph 7".

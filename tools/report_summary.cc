@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "tools/format_table.h"
 #include "tools/format_text.h"
 #include "tools/format_units.h"
@@ -105,7 +106,7 @@ std::string WaitsBlock(const ReportInput& input) {
     const WaitRow& wait = waits[i];
     table.rows.push_back({wait.api, FormatCount(wait.count), FormatDuration(wait.total_ns),
                           FormatDuration(wait.device_busy_ns), FormatDuration(wait.idle_after_ns),
-                          wait.where});
+                          WhereOf(wait)});
   }
   std::string out = absl::StrCat("\n", RenderTable(table));
   if (shown < waits.size()) {
@@ -135,7 +136,7 @@ Trust Gather(const ReportInput& input) {
     const CostFacts& cost = input.run.captures[p].cost;
     if (!cost.known) continue;
     trust.cost_known = true;
-    trust.drain_cpu_ns += cost.drain_cpu_ns;
+    trust.drain_cpu_ns += cost.drain_cpu_ns + input.run.captures[p].sampler.cpu_ns;
     trust.captured_ns =
         std::max(trust.captured_ns, processes[p].capture_end_ns - processes[p].capture_begin_ns);
   }
@@ -176,6 +177,13 @@ std::string TrustLine(const ReportInput& input) {
     if (!takers.empty()) absl::StrAppend(&text, ")");
   }
   if (!input.run.aligned) absl::StrAppend(&text, "; clocks of several hosts not aligned");
+  std::vector<std::string> absent;  // what imported files cannot tell
+  for (const ProcessCapture& capture : input.run.captures) {
+    for (const std::string& item : capture.absent) {
+      if (std::find(absent.begin(), absent.end(), item) == absent.end()) absent.push_back(item);
+    }
+  }
+  if (!absent.empty()) absl::StrAppend(&text, "; not told: ", absl::StrJoin(absent, ", "));
   std::string out = "\n";
   AppendLabelled(0, "TRUST", text, &out);
   return out;
@@ -187,16 +195,31 @@ void WriteMoves(const char* key, const MoveStats& moves, JsonWriter* json) {
   json->Field("sum_ns", moves.sum_ns).Field("union_ns", moves.union_ns).EndObject();
 }
 
+void WriteMeanwhile(const std::vector<Meanwhile>& all, JsonWriter* json) {
+  if (all.empty()) return;
+  json->Key("meanwhile").BeginArray();
+  for (const Meanwhile& meanwhile : all) WriteOneMeanwhile(meanwhile, json);
+  json->EndArray();
+}
+
+// What samples add is there only where there are samples.
+void WriteSite(const SiteTotal& site, JsonWriter* json) {
+  json->BeginObject().Field("where", site.where).Field("total_ns", site.total_ns);
+  json->Field("count", site.count).Field("longest_ns", site.longest_ns);
+  if (!site.detail.empty()) json->Field("detail", site.detail);
+  if (site.samples > 0) json->Field("samples", site.samples);
+  json->EndObject();
+}
+
 void WriteCauses(const DeviceReport& device, JsonWriter* json) {
   json->Key("idle_causes").BeginArray();
   for (const CauseTotal& cause : device.causes) {
     json->BeginObject().Field("cause", CauseKey(cause.cause)).Field("total_ns", cause.total_ns);
     json->Field("count", cause.count).Field("longest_ns", cause.longest_ns);
+    if (cause.samples > 0) json->Field("samples", cause.samples);
+    WriteMeanwhile(cause.meanwhile, json);
     json->Key("sites").BeginArray();
-    for (const SiteTotal& site : cause.sites) {
-      json->BeginObject().Field("where", site.where).Field("total_ns", site.total_ns);
-      json->Field("count", site.count).Field("longest_ns", site.longest_ns).EndObject();
-    }
+    for (const SiteTotal& site : cause.sites) WriteSite(site, json);
     json->EndArray().EndObject();
   }
   json->EndArray();

@@ -42,7 +42,7 @@ std::string WaitsText(const ReportInput& input) {
     table.rows.push_back({wait.api, FormatCount(wait.count), FormatDuration(wait.total_ns),
                           FormatDuration(wait.longest_ns), FormatDuration(wait.device_busy_ns),
                           FormatDuration(wait.device_idle_ns), FormatDuration(wait.idle_after_ns),
-                          wait.where});
+                          WhereOf(wait)});
   }
   absl::StrAppend(
       &out, RenderTable(table, 0, kWideReportWidth), MoreLine(shown, waits.size(), 0),

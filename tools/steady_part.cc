@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tools/verdict.h"
+#include "tools/verdict_facts.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -49,18 +50,24 @@ std::optional<Window> SteadyPart(const Timeline& timeline, const Options& option
   const Window window = {starts[static_cast<size_t>(last * kStartUpOps)],
                          starts[static_cast<size_t>(last * (1 - kWindDownOps))]};
   if (window.span() < kEnoughNs) return std::nullopt;
-  int64_t all_idle_ns = 0;
-  for (const DeviceReport& device : whole.devices) all_idle_ns += device.idle_ns;
+  int64_t all_idle_ns = 0, all_ns = 0;
+  for (const DeviceReport& device : whole.devices) {
+    all_idle_ns += device.idle_ns;
+    all_ns += device.window.span();
+  }
   const int64_t outside_ns = IdleOutside(whole, window);
-  if (static_cast<double>(outside_ns) < kWorthLeavingOut * static_cast<double>(all_idle_ns))
+  if (static_cast<double>(outside_ns) < kWorthLeavingOut * static_cast<double>(all_idle_ns) ||
+      static_cast<double>(outside_ns) < kWorthOfWindow * static_cast<double>(all_ns))
     return std::nullopt;
   return window;
 }
 
 std::string LeftOutText(const Analysis& whole, const Window& steady) {
   Window window = {INT64_MAX, INT64_MIN};
-  int64_t idle_ns = 0;
+  int64_t idle_ns = 0, all_idle_ns = 0, all_ns = 0;
   for (const DeviceReport& device : whole.devices) {
+    all_idle_ns += device.idle_ns;
+    all_ns += device.window.span();
     window.start_ns = std::min(window.start_ns, device.window.start_ns);
     window.end_ns = std::max(window.end_ns, device.window.end_ns);
     for (const Gap& gap : device.gaps) {
@@ -74,7 +81,11 @@ std::string LeftOutText(const Analysis& whole, const Window& steady) {
       static_cast<double>(first_ns) * static_cast<double>(whole.devices.size());
   const int percent =
       device_ns > 0 ? static_cast<int>(100 * static_cast<double>(idle_ns) / device_ns) : 0;
-  return "without the first " + DurationText(first_ns) + " (start-up, GPU idle " +
+  const bool start_up = device_ns > 0 && static_cast<double>(idle_ns) / device_ns >
+                                             static_cast<double>(all_idle_ns) /
+                                                 static_cast<double>(std::max<int64_t>(all_ns, 1));
+  const char* what = start_up ? "start-up, " : "";
+  return "without the first " + DurationText(first_ns) + " (" + what + "GPU idle " +
          std::to_string(percent) + " %) and last " + DurationText(last_ns) + "; tables hold all";
 }
 

@@ -22,6 +22,8 @@ inline constexpr double kWindDownOps = 0.01;
 inline constexpr uint64_t kEnoughOpsForPhases = 200;
 // Less idle time than this share of all in both ends together changes no verdict.
 inline constexpr double kWorthLeavingOut = 0.1;
+// Nor does idle time that is less than this share of the window, however much of all it is.
+inline constexpr double kWorthOfWindow = 0.02;
 
 // Without the first kStartUpOps and the last kWindDownOps of the operations; nullopt where the
 // whole window is to be judged: the user chose it, there are too few operations, or the ends do not
@@ -29,7 +31,8 @@ inline constexpr double kWorthLeavingOut = 0.1;
 std::optional<Window> SteadyPart(const Timeline& timeline, const Options& options,
                                  const Analysis& whole);
 
-// "without the first 5.35 s (start-up, GPU idle 99 %) and last 0.12 s; tables hold all".
+// "without the first 5.35 s (start-up, GPU idle 99 %) and last 0.12 s; tables hold all". Start-up
+// is only what is idle for more of its time than the rest.
 std::string LeftOutText(const Analysis& whole, const Window& steady);
 
 }  // namespace gpuprobe::tools

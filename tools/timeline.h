@@ -9,6 +9,7 @@
 #ifndef GPUPROBE_TOOLS_TIMELINE_H_
 #define GPUPROBE_TOOLS_TIMELINE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -269,6 +270,13 @@ struct Timeline {
   std::vector<Blind> blinds;          // sorted by begin
   std::vector<LossItem> losses;
 };
+
+// Processes with records of their own: without those at which a sampler only looked.
+inline size_t TracedProcesses(const Timeline& timeline) {
+  size_t count = 0;
+  for (const Process& process : timeline.processes) count += process.sampled_only ? 0 : 1;
+  return count;
+}
 
 }  // namespace gpuprobe::tools
 

@@ -89,7 +89,8 @@ const ProcessCapture& SameBoot(const std::vector<ProcessCapture>& captures,
   return wanted;
 }
 
-void AlignClocks(LoadedRun* run) {
+// Returns what the times of each process were shifted by.
+Shifts AlignClocks(LoadedRun* run) {
   Shifts shifts(run->captures.size(), 0);
   bool any = false;
   for (size_t p = 0; p < run->captures.size(); ++p) {
@@ -113,6 +114,7 @@ void AlignClocks(LoadedRun* run) {
                                         " are shifted by ", FormatDuration(shift_ns)));
   }
   if (any) ApplyShifts(shifts, &run->timeline);
+  return shifts;
 }
 
 void CheckAligned(LoadedRun* run) {
@@ -219,7 +221,9 @@ absl::StatusOr<LoadedRun> LoadRun(const InputFiles& files, Linking linking) {
   if (run.timeline.inputs.empty()) return absl::InvalidArgumentError(NothingReadable(run.unusable));
   loader.Finish();
   if (absl::Status status = kineto.Finish(); !status.ok()) return status;
-  AlignClocks(&run);
+  const Shifts shifts = AlignClocks(&run);
+  // Imported samples are complete, and in their place.
+  if (run.timeline.samples.empty()) loader.samples()->Finish(shifts);
   CheckAligned(&run);
   SortTimeline(loader.runs(), &run.timeline);
   if (linking == Linking::kLinked) LinkCalls(&run);

@@ -15,6 +15,9 @@
 //    sessions, and the difference is the shift; less is only the error of reading the constant,
 //    while the record times themselves are the wall clock's in both files. Files of different boots
 //    stay as they are, and LoadedRun::aligned becomes false.
+//  - Processes that a host sampler looked at and that have no trace of their own follow after all
+//  that
+//    have one; their ProcessCapture says only who they are (load_samples.h).
 //  - What is missing (damage, loss, other clients) becomes Timeline::blinds and ::losses.
 // Nothing is dropped silently: an input that cannot be used is in LoadedRun::unusable.
 #ifndef GPUPROBE_TOOLS_TRACE_LOADER_H_
@@ -64,10 +67,25 @@ struct CostFacts {
   uint32_t buffers_outstanding = 0, buffers_peak = 0;
 };
 
+// What the host sampler of one process says of itself: the last running totals that the file holds.
+struct SamplerFacts {
+  bool known = false;
+  int64_t cpu_ns = 0;
+  uint64_t looks = 0, ticks_missed = 0, samples_dropped = 0, stacks_unreadable = 0;
+  uint64_t samples = 0;  // in the Timeline, of all processes that it looked at
+};
+
+// Totals of the process besides those in Process; 0: not known.
+struct UsageFacts {
+  int64_t peak_rss_bytes = 0;
+  uint64_t voluntary_switches = 0, involuntary_switches = 0;
+};
+
 // How the records of one process came about; parallel to Timeline::processes.
 struct ProcessCapture {
   std::string boot_id;
   uint32_t parent_pid = 0;
+  uint64_t start_ticks = 0;  // 0: not known
   int32_t local_rank = -1, world_size = 0;
   std::string gpuprobe_version, door, cupti_path, off_reason, end_reason;
   uint32_t cupti_version = 0;
@@ -78,6 +96,8 @@ struct ProcessCapture {
   std::vector<std::string> warnings;
   ClockFacts clock;
   CostFacts cost;
+  SamplerFacts sampler;
+  UsageFacts usage;
   // Imported files: the tool and its versions, and what such a file, or this one, cannot tell.
   std::string recorder;
   std::vector<std::string> absent;

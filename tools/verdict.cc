@@ -4,65 +4,55 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
-#include <string_view>
+#include <string>
 #include <vector>
+
+#include "tools/advice.h"
+#include "tools/verdict_facts.h"
 
 namespace gpuprobe::tools {
 namespace {
 
-// All devices together.
-struct Sums {
-  int64_t span_ns = 0, longest_span_ns = 0, busy_ns = 0, idle_ns = 0;
-  int64_t compute_ns = 0, communication_ns = 0, copy_ns = 0;
-  uint64_t ops = 0, untimed = 0, kernels = 0, gaps = 0;
-  int64_t kernel_ns = 0;
-  std::array<int64_t, kCauseCount> cause_ns{};
-  std::array<SiteTotal, kCauseCount> top_site;  // the largest of any device
+// Is a blocking part the loading or compiling of kernels?
+bool IsLoading(const Timeline& timeline, const GapPart& part) {
+  if (part.cause != Cause::kBlockingApi) return false;
+  if (part.overhead >= 0) return true;  // the profiler's own are not of this cause
+  if (part.call < 0) return false;
+  const int32_t symbol = timeline.calls[static_cast<size_t>(part.call)].symbol;
+  if (symbol < 0) return false;
+  const CallClass c = timeline.symbols[static_cast<size_t>(symbol)].call_class;
+  // A launch is of this cause only where it was held up.
+  return c == CallClass::kModule || c == CallClass::kLaunch;
+}
+
+// What the slow steps of a rhythm have more idle time than the others; `device`: the one with most.
+struct Stall {
+  int64_t total_ns = 0, longest_on_ns = 0;
+  const DeviceSteps* device = nullptr;
 };
 
-int64_t& Of(Sums& sums, Cause cause) { return sums.cause_ns[static_cast<size_t>(cause)]; }
-int64_t Of(const Sums& sums, Cause cause) { return sums.cause_ns[static_cast<size_t>(cause)]; }
-
-Sums SumUp(const Analysis& analysis) {
-  Sums sums;
-  for (const DeviceReport& device : analysis.devices) {
-    sums.span_ns += device.window.span();
-    sums.longest_span_ns = std::max(sums.longest_span_ns, device.window.span());
-    sums.busy_ns += device.busy_ns;
-    sums.idle_ns += device.idle_ns;
-    sums.compute_ns += device.compute_ns;
-    sums.communication_ns += device.communication_ns;
-    sums.copy_ns += device.copy_ns;
-    sums.ops += device.ops;
-    sums.untimed += device.untimed;
-    sums.kernels += device.kernels.count;
-    sums.kernel_ns += device.kernels.sum_ns;
-    sums.gaps += device.gaps.size();
-    for (const CauseTotal& cause : device.causes) {
-      Of(sums, cause.cause) += cause.total_ns;
-      SiteTotal& top = sums.top_site[static_cast<size_t>(cause.cause)];
-      if (!cause.sites.empty() && cause.sites.front().total_ns > top.total_ns) {
-        top = cause.sites.front();
-      }
+Stall MeasureStalls(const Analysis& analysis) {
+  Stall stall;
+  for (const DeviceSteps& steps : analysis.steps) {
+    if (steps.slow_period < kFewestStepsBetweenStalls || steps.growth.empty()) continue;
+    std::vector<int64_t> others;
+    for (const Step& step : steps.steps) {
+      if (!step.slow) others.push_back(step.idle_ns);
+    }
+    if (others.empty()) continue;
+    std::nth_element(others.begin(), others.begin() + static_cast<ptrdiff_t>(others.size() / 2),
+                     others.end());
+    int64_t more_ns = 0;
+    for (const Step& step : steps.steps) {
+      if (step.slow) more_ns += std::max<int64_t>(0, step.idle_ns - others[others.size() / 2]);
+    }
+    stall.total_ns += more_ns;
+    if (more_ns > stall.longest_on_ns) {
+      stall.longest_on_ns = more_ns;
+      stall.device = &steps;
     }
   }
-  return sums;
-}
-
-std::string Format(const char* format, auto... values) {
-  char text[512];
-  std::snprintf(text, sizeof text, format, values...);
-  return text;
-}
-
-std::string Percent(double part, double whole) {
-  const double percent = whole > 0 ? 100.0 * part / whole : 0.0;
-  return percent > 0 && percent < 9.95 ? Format("%.1f %%", percent) : Format("%.0f %%", percent);
-}
-
-std::string Count(uint64_t count, const char* noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+  return stall;
 }
 
 class Judgement {
@@ -71,31 +61,23 @@ class Judgement {
       : timeline_(timeline),
         analysis_(analysis),
         sums_(SumUp(analysis)),
-        // What lies outside the steady part, because the user asked for more, says nothing about
-        // it.
-        steady_ns_(sums_.span_ns - Of(sums_, Cause::kStart) - Of(sums_, Cause::kEnd)) {}
+        steady_ns_(sums_.JudgedNs()) {}
 
   Verdict Run() {
     if (sums_.ops == 0) return NoWork();
     if (sums_.longest_span_ns < kEnoughNs || sums_.ops < kEnoughOps) return TooLittle();
     const Cause cause = LargestCause(Cause::kStart);
-    const int64_t cause_ns = Of(sums_, cause);
     if (sums_.communication_ns >= kCommunicationShare * steady_ns_ &&
-        sums_.communication_ns > cause_ns) {
+        sums_.communication_ns > sums_.Of(cause)) {
       Communication();
-    } else if (sums_.busy_ns >= kGpuBoundShare * steady_ns_) {
-      GpuBound();
-    } else {
-      Idle(cause);
+    } else if (!IsEmpty(cause)) {
+      if (sums_.busy_ns >= kGpuBoundShare * steady_ns_) {
+        GpuBound();
+      } else if (!IsStalled()) {
+        Idle(cause);
+      }
     }
-    const Cause next = LargestCause(judged_);
-    if (Of(sums_, next) >= kRunnerUpShare * steady_ns_ && Of(sums_, next) > 0) {
-      // Without the thread: the line has to fit beside the bound, and the tables tell it.
-      const std::string& where = TopSite(next).where;
-      verdict_.runner_up = "next is " + std::string(CauseLabel(next)) + ", " +
-                           Percent(Of(sums_, next), steady_ns_) + " (" +
-                           where.substr(0, where.find(" (thread ")) + ")";
-    }
+    NameRunnerUp();
     return verdict_;
   }
 
@@ -103,7 +85,7 @@ class Judgement {
   Verdict NoWork() {
     if (sums_.untimed > 0) {
       verdict_.kind = "not_enough_data";
-      verdict_.headline = "Not enough data: " + Count(sums_.untimed, "GPU operation") +
+      verdict_.headline = "Not enough data: " + CountText(sums_.untimed, "GPU operation") +
                           " recorded, none with usable times.";
     } else {
       verdict_.kind = "no_gpu_work";
@@ -115,7 +97,7 @@ class Judgement {
 
   Verdict TooLittle() {
     verdict_.kind = "not_enough_data";
-    verdict_.headline = "Not enough data: " + Count(sums_.ops, "GPU operation") + " in " +
+    verdict_.headline = "Not enough data: " + CountText(sums_.ops, "GPU operation") + " in " +
                         DurationText(sums_.longest_span_ns) + "; a verdict needs " +
                         std::to_string(kEnoughOps) + " in " + DurationText(kEnoughNs) + ".";
     return verdict_;
@@ -128,20 +110,33 @@ class Judgement {
     for (int c = 0; c < kCauseCount; ++c) {
       const Cause cause = static_cast<Cause>(c);
       if (cause == but || cause == Cause::kStart || cause == Cause::kEnd) continue;
-      if (Of(sums_, cause) > best_ns) {
+      if (sums_.Of(cause) > best_ns) {
         best = cause;
-        best_ns = Of(sums_, cause);
+        best_ns = sums_.Of(cause);
       }
     }
     return best;
   }
 
-  const SiteTotal& TopSite(Cause cause) const { return sums_.top_site[static_cast<size_t>(cause)]; }
+  void NameRunnerUp() {
+    const Cause next = LargestCause(judged_);
+    if (sums_.Of(next) < kRunnerUpShare * steady_ns_ || sums_.Of(next) == 0) return;
+    // Without the thread: the line has to fit beside the bound, and the tables tell it.
+    const std::string& where = sums_.TopSite(next).where;
+    verdict_.runner_up_cause = next;
+    verdict_.runner_up_share =
+        static_cast<double>(sums_.Of(next)) / static_cast<double>(steady_ns_);
+    verdict_.runner_up_where = where.substr(0, where.find(" (thread "));
+    verdict_.runner_up =
+        "next is " + std::string(CauseLabel(next)) + ", " + PercentText(sums_.Of(next), steady_ns_);
+    if (!verdict_.runner_up_where.empty())
+      verdict_.runner_up += " (" + verdict_.runner_up_where + ")";
+  }
 
   // "1.27 s", "2 x 3.20 s" for several devices.
   std::string TimeText() const {
     const size_t devices = analysis_.devices.size();
-    return devices > 1 ? Format("%zu x ", devices) +
+    return devices > 1 ? FormatText("%zu x ", devices) +
                              DurationText(steady_ns_ / static_cast<int64_t>(devices))
                        : DurationText(steady_ns_);
   }
@@ -151,48 +146,114 @@ class Judgement {
     verdict_.upper_bound_speedup = static_cast<double>(steady_ns_) / static_cast<double>(left_ns);
   }
 
+  std::string BusyParts() const {
+    return "compute " + PercentText(sums_.compute_ns, steady_ns_) + ", communication " +
+           PercentText(sums_.communication_ns, steady_ns_) + ", copies " +
+           PercentText(sums_.copy_ns, steady_ns_);
+  }
+
   void GpuBound() {
-    const int64_t idle_ns = steady_ns_ - sums_.busy_ns;
     verdict_.kind = "gpu_bound";
-    verdict_.headline = "GPU-bound: the GPU was busy " + Percent(sums_.busy_ns, steady_ns_) +
+    verdict_.headline = "GPU-bound: the GPU was busy " + PercentText(sums_.busy_ns, steady_ns_) +
                         " of " + TimeText() + "; handing it work faster cannot gain more than " +
-                        Percent(idle_ns, steady_ns_) + ".";
-    verdict_.evidence = "compute " + Percent(sums_.compute_ns, steady_ns_) + ", communication " +
-                        Percent(sums_.communication_ns, steady_ns_) + ", copies " +
-                        Percent(sums_.copy_ns, steady_ns_) + "; " + Count(sums_.kernels, "kernel") +
-                        " of " + DurationText(MeanKernelNs()) + " on average";
+                        PercentText(sums_.IdleNs(), steady_ns_) + ".";
+    verdict_.evidence = BusyParts() + "; " + CountText(sums_.kernels, "kernel") + " of " +
+                        DurationText(MeanKernelNs()) + " on average";
     if (sums_.copy_ns > sums_.compute_ns) {
       verdict_.action =
           "copies take longer than kernels and overlap with none: move less, or on a stream "
           "of their own while kernels run (`probe-report copies`)";
     }
-    SetBound(idle_ns);
+    SetBound(sums_.IdleNs());
   }
 
   void Communication() {
     verdict_.kind = "communication";
-    verdict_.headline = "Communication-bound: for " + Percent(sums_.communication_ns, steady_ns_) +
-                        " of " + TimeText() +
+    verdict_.headline = "Communication-bound: for " +
+                        PercentText(sums_.communication_ns, steady_ns_) + " of " + TimeText() +
                         " collectives ran and nothing else (waiting for other ranks included).";
-    verdict_.evidence = "compute " + Percent(sums_.compute_ns, steady_ns_) + ", idle " +
-                        Percent(steady_ns_ - sums_.busy_ns, steady_ns_);
+    verdict_.evidence = "compute " + PercentText(sums_.compute_ns, steady_ns_) + ", idle " +
+                        PercentText(sums_.IdleNs(), steady_ns_);
     verdict_.action =
         "overlap collectives with compute, send less, or find the rank that comes late";
     SetBound(sums_.communication_ns);
   }
 
+  // Busy with kernels that leave most of the device unused.
+  bool IsEmpty(Cause largest) {
+    if (sums_.busy_ns < kEmptyBusyShare * steady_ns_) return false;
+    const Emptiness empty = MeasureEmptiness(timeline_, analysis_);
+    if (empty.small_ns < kEmptyShare * sums_.busy_ns || empty.small_ns < sums_.Of(largest)) {
+      return false;
+    }
+    verdict_.kind = "busy_but_empty";
+    verdict_.headline = "Busy but empty: the GPU was busy " +
+                        PercentText(sums_.busy_ns, steady_ns_) + " of " + TimeText() +
+                        ", but for " + PercentText(empty.small_ns, sums_.busy_ns) +
+                        " of that with kernels that use few of its " +
+                        std::to_string(empty.sm_count) + " multiprocessors.";
+    verdict_.evidence = CountText(empty.small_kernels, "kernel") + ", by time mostly of " +
+                        CountText(empty.typical_blocks, "block") +
+                        " or fewer: at most one block's " +
+                        "multiprocessor each (`probe-report kernels`)";
+    verdict_.action =
+        "a larger batch, or several of these kernels fused or side by side on streams";
+    SetBound(empty.wasted_ns);
+    return true;
+  }
+
+  // One step in N, again and again.
+  bool IsStalled() {
+    const Stall stall = MeasureStalls(analysis_);
+    if (stall.device == nullptr || stall.total_ns < kStallShare * sums_.IdleNs()) return false;
+    const StepGrowth& most = stall.device->growth.front();
+    // Work that comes in bursts is the input's fault, and the GPU's own work is no stall.
+    if (!most.cause || *most.cause == Cause::kInputWait || *most.cause == Cause::kRequestWait ||
+        *most.cause == Cause::kUnknown) {
+      return false;
+    }
+    judged_ = *most.cause;
+    const DeviceSteps& steps = *stall.device;
+    verdict_.kind = "periodic_stall";
+    verdict_.headline = "Periodic stall: the GPU was idle " +
+                        PercentText(sums_.IdleNs(), steady_ns_) + " of " + TimeText() + "; " +
+                        PercentText(stall.total_ns, sums_.IdleNs()) + " of that in one step of " +
+                        std::to_string(steps.slow_period) + ", which does more than the others.";
+    verdict_.where = most.where;
+    verdict_.evidence = CountText(steps.slow_steps, "slow step") + " of " +
+                        std::to_string(steps.steps.size()) + " (median " +
+                        DurationText(steps.median_ns) + "), each with ";
+    for (size_t i = 0; i < steps.growth.size() && i < 2; ++i) {
+      const StepGrowth& growth = steps.growth[i];
+      verdict_.evidence += std::string(i > 0 ? ", " : "") + DurationText(growth.extra_ns) +
+                           " more of " + (growth.cause ? CauseLabel(*growth.cause) : "GPU work");
+      if (!growth.where.empty()) verdict_.evidence += " in " + growth.where;
+    }
+    verdict_.action = AdviceForStall(most);
+    SetBound(stall.total_ns);
+    return true;
+  }
+
   void Idle(Cause cause) {
     judged_ = cause;
-    const int64_t idle_ns = steady_ns_ - sums_.busy_ns;
-    const std::string opening = "the GPU was idle " + Percent(idle_ns, steady_ns_) + " of " +
-                                TimeText() + "; for " + Percent(Of(sums_, cause), idle_ns) +
-                                " of that ";
-    const SiteTotal& site = TopSite(cause);
+    const std::string opening = "the GPU was idle " + PercentText(sums_.IdleNs(), steady_ns_) +
+                                " of " + TimeText() + "; for " +
+                                PercentText(sums_.Of(cause), sums_.IdleNs()) + " of that ";
+    const SiteTotal& site = sums_.TopSite(cause);
     const std::string of =
-        site.total_ns < Of(sums_, cause) ? " of " + DurationText(Of(sums_, cause)) : "";
-    verdict_.evidence = site.where + ": " + DurationText(site.total_ns) + of + " in " +
-                        Count(site.count, "gap") + ", the longest " + DurationText(site.longest_ns);
-    SetBound(Of(sums_, cause));
+        site.total_ns < sums_.Of(cause) ? " of " + DurationText(sums_.Of(cause)) : "";
+    verdict_.where = site.where;
+    verdict_.evidence = site.where + (site.detail.empty() ? "" : " (" + site.detail + ")") + ": " +
+                        DurationText(site.total_ns) + of + " in " + CountText(site.count, "gap") +
+                        ", the longest " + DurationText(site.longest_ns);
+    const CauseTotal* total = sums_.largest[static_cast<size_t>(cause)];
+    if (total != nullptr) {
+      for (const Meanwhile& group : total->meanwhile) {
+        verdict_.meanwhile +=
+            (verdict_.meanwhile.empty() ? "meanwhile " : "; ") + MeanwhileText(group);
+      }
+    }
+    SetBound(sums_.Of(cause));
     Describe(cause, opening);
   }
 
@@ -204,34 +265,69 @@ class Judgement {
   }
 
   void Describe(Cause cause, const std::string& opening) {
+    const SiteTotal& site = sums_.TopSite(cause);
+    const CauseTotal* total = sums_.largest[static_cast<size_t>(cause)];
     switch (cause) {
       case Cause::kSynchronisation:
-        return Synchronisation(opening);
+        Say("synchronisation", "Synchronisation", opening,
+            "the host had waited for the GPU and had nothing queued",
+            AdviceForSync(timeline_, site));
+        return AddCallsOf(ApiOf(timeline_, site));
       case Cause::kBlockingApi:
-        return BlockingApi(opening);
+        return BlockingApi(opening, site);
       case Cause::kLaunchBound:
-        return LaunchBound(opening);
+        Say("launch_bound", "Launch-bound", opening,
+            "the host was submitting back to back and could not keep up",
+            "CUDA graphs (torch.compile(mode=\"reduce-overhead\")), fused kernels or a larger "
+            "batch");
+        return AddKernels(true);
       case Cause::kPageableCopy:
-        return PageableCopy(opening);
+        Say("pageable_copy", "Pageable or synchronous copies", opening,
+            "the host was inside or behind a copy that blocks it", AdviceForPageableCopy(site));
+        return AddCallsOf(ApiOf(timeline_, site));
       case Cause::kDependency:
         return Say("dependency", "Dependency", opening,
                    "the next operation was queued and waited for another stream",
-                   "look at what the stream waited for: " + TopSite(cause).where);
+                   "look at what the stream waited for: " + site.where);
       case Cause::kLaunchLatency:
-        return LaunchLatency(opening);
+        // Few enough nanoseconds each, but of every kernel: the remedy is that of launch-bound.
+        Say("launch_bound", "Launch latency", opening,
+            "work was queued and the GPU was between two operations",
+            "fewer, larger kernels: fuse them, use CUDA graphs or a larger batch");
+        return AddKernels(false);
       case Cause::kProfiler:
         return Say("profiler", "Profiler", opening, "the recording itself held the work up",
                    "do not read this as the application's idle time; record less (graph level "
                    "instead of node level, fewer record kinds)");
       case Cause::kOtherProcess:
-        return Say("other_process", "Other process", opening, "another traced process held the GPU",
-                   "give each process a GPU of its own, or share it through MPS; held by " +
-                       TopSite(cause).where);
+        return Say(
+            "other_process", "Other process", opening, "another traced process held the GPU",
+            "give each process a GPU of its own, or share it through MPS; held by " + site.where);
       case Cause::kHost:
         return Say(
             "host", "Host-bound", opening,
             "the submitting thread was outside CUDA (Python, native code or data loading)",
             "find out what the thread does meanwhile (`probe-report gaps` lists the longest)");
+      case Cause::kInputWait:
+        return InputWait(opening, total);
+      case Cause::kRequestWait:
+        return Say("request_wait", "Waiting for requests", opening,
+                   "the job had nothing to do: no work had come from outside",
+                   "nothing in the job is slow: send it more, or give it less of a GPU");
+      case Cause::kHostPython:
+        return Say("host_python", "Python-bound", opening, "the feeding thread ran Python",
+                   AdviceForHost(site));
+      case Cause::kHostNative:
+        return Say("host_native", "Host-bound, native code", opening,
+                   "the feeding thread was in native code outside CUDA", AdviceForHost(site));
+      case Cause::kGilWait:
+        return Say("gil_wait", "Interpreter lock", opening,
+                   "the feeding thread waited for Python's interpreter lock (GIL)",
+                   AdviceForGil(total));
+      case Cause::kCpuStarved:
+        return Say("cpu_starved", "Short of CPUs", opening,
+                   "the feeding thread was ready to run and had no CPU",
+                   AdviceForStarved(timeline_, total, Helpers(total)));
       case Cause::kStart:
       case Cause::kEnd:
       case Cause::kUnknown:
@@ -240,13 +336,29 @@ class Judgement {
     Say("not_enough_data", "Not enough data", opening, "no cause can be shown", "");
   }
 
-  // The api of a cause's largest site, and its row totals among the waits.
-  std::string ApiOf(const SiteTotal& site) const {
-    if (site.example_call < 0) return "";
-    const int32_t symbol = timeline_.calls[site.example_call].symbol;
-    return symbol < 0 ? "" : timeline_.symbols[symbol].name;
+  void InputWait(const std::string& opening, const CauseTotal* total) {
+    const Meanwhile* helpers = Helpers(total);
+    if (helpers != nullptr && AreStarved(*helpers)) {
+      return Say("cpu_starved", "Short of CPUs", opening,
+                 "it waited for data, and those who make it stood in line for a CPU",
+                 AdviceForStarved(timeline_, total, helpers));
+    }
+    Say("input_wait", "Input-bound", opening, "it waited for data", AdviceForInput(total));
   }
 
+  void BlockingApi(const std::string& opening, const SiteTotal& site) {
+    if (LoadingEarlyNs() * 2 > sums_.Of(Cause::kBlockingApi)) {
+      Say("warmup", "Warm-up", opening, "the host was loading kernels, at the beginning",
+          "leave the warm-up out (--from), or record longer; if it matters, load early "
+          "(CUDA_MODULE_LOADING=EAGER) or keep the process");
+    } else {
+      Say("blocking_api", "Blocking API", opening, "the host was inside CUDA calls that block it",
+          AdviceForBlockingApi(timeline_, site));
+    }
+    AddCallsOf(ApiOf(timeline_, site));
+  }
+
+  // Totals of a call's rows among the waits.
   void AddCallsOf(const std::string& api) {
     uint64_t count = 0;
     int64_t blocked_ns = 0, busy_ns = 0;
@@ -258,89 +370,18 @@ class Judgement {
     }
     if (count == 0) return;
     const double seconds = static_cast<double>(sums_.longest_span_ns) / 1e9;
-    verdict_.evidence += "; " + Count(count, "call") + Format(" (%.3g a second)", count / seconds) +
+    verdict_.evidence += "; " + CountText(count, "call") +
+                         FormatText(" (%.3g a second)", static_cast<double>(count) / seconds) +
                          " blocked " + DurationText(blocked_ns) + ", the GPU busy for " +
                          DurationText(busy_ns) + " of it";
   }
 
-  void Synchronisation(const std::string& opening) {
-    const std::string api = ApiOf(TopSite(Cause::kSynchronisation));
-    Say("synchronisation", "Synchronisation", opening,
-        "the host had waited for the GPU and had nothing queued",
-        "call " + api +
-            " less often: keep results on the GPU, read them every N steps, or wait for "
-            "an event of the step before");
-    AddCallsOf(api);
-  }
-
-  void PageableCopy(const std::string& opening) {
-    const SiteTotal& site = TopSite(Cause::kPageableCopy);
-    const bool to_host = site.where.find("DtoH") != std::string::npos;
-    Say("pageable_copy", "Pageable or synchronous copies", opening,
-        "the host was inside or behind a copy that blocks it",
-        to_host
-            ? "reading results back is a wait: keep them on the GPU, read them less often, or copy "
-              "to pinned memory and wait later"
-            : "use pinned memory and asynchronous copies (pin_memory=True and non_blocking=True in "
-              "PyTorch)");
-    AddCallsOf(ApiOf(site));
-  }
-
-  void LaunchBound(const std::string& opening) {
-    Say("launch_bound", "Launch-bound", opening,
-        "the host was submitting back to back and could not keep up",
-        "CUDA graphs (torch.compile(mode=\"reduce-overhead\")), fused kernels or a larger batch");
-    verdict_.evidence += "; " + Count(sums_.kernels, "kernel") + " of " +
-                         DurationText(MeanKernelNs()) + " on average, an operation every " +
-                         DurationText(steady_ns_ / static_cast<int64_t>(sums_.ops));
-  }
-
-  // Few enough nanoseconds each, but of every kernel: the remedy is that of launch-bound.
-  void LaunchLatency(const std::string& opening) {
-    Say("launch_bound", "Launch latency", opening,
-        "work was queued and the GPU was between two operations",
-        "fewer, larger kernels: fuse them, use CUDA graphs or a larger batch");
-    verdict_.evidence += "; " + Count(sums_.kernels, "kernel") + " of " +
+  void AddKernels(bool with_rate) {
+    verdict_.evidence += "; " + CountText(sums_.kernels, "kernel") + " of " +
                          DurationText(MeanKernelNs()) + " on average";
-  }
-
-  void BlockingApi(const std::string& opening) {
-    const SiteTotal& site = TopSite(Cause::kBlockingApi);
-    if (LoadingEarlyNs() * 2 > Of(sums_, Cause::kBlockingApi)) {
-      Say("warmup", "Warm-up", opening, "the host was loading kernels, at the beginning",
-          "leave the warm-up out (--from), or record longer; if it matters, load early "
-          "(CUDA_MODULE_LOADING=EAGER) or keep the process");
-    } else {
-      Say("blocking_api", "Blocking API", opening, "the host was inside CUDA calls that block it",
-          AdviceForApi(site));
-    }
-    AddCallsOf(ApiOf(site));
-  }
-
-  std::string AdviceForApi(const SiteTotal& site) const {
-    if (site.example_call < 0) return "";
-    const int32_t symbol = timeline_.calls[site.example_call].symbol;
-    if (symbol < 0) return "";
-    const ApiSymbol& api = timeline_.symbols[symbol];
-    switch (api.call_class) {
-      case CallClass::kAlloc:
-      case CallClass::kFree:
-        return "keep device memory instead of calling " + api.name +
-               " in the loop: a caching allocator, or buffers allocated once";
-      case CallClass::kHostMemory:
-        return "allocate and register host memory once, not in the loop (" + api.name + ")";
-      case CallClass::kGraph:
-        return "build graphs once and update them, instead of " + api.name + " in the loop";
-      case CallClass::kModule:
-        return "load modules before the loop (" + api.name + ")";
-      case CallClass::kContext:
-        return "create and destroy once, not in the loop (" + api.name + ")";
-      case CallClass::kLaunch:
-        return "find what holds launches up for a millisecond and more: too few CPU cores for the "
-               "threads, a lock of the driver's, kernels loaded lazily";
-      default:
-        return "";
-    }
+    if (!with_rate) return;
+    verdict_.evidence +=
+        ", an operation every " + DurationText(steady_ns_ / static_cast<int64_t>(sums_.ops));
   }
 
   // Of the idle time behind blocking calls: loading of modules and kernels, in the first quarter.
@@ -350,22 +391,10 @@ class Judgement {
       const int64_t early_ns = device.window.start_ns + device.window.span() / 4;
       for (const GapPart& part : device.parts) {
         if (part.begin_ns >= early_ns) break;
-        if (part.cause == Cause::kBlockingApi && IsLoading(part)) {
-          total_ns += part.end_ns - part.begin_ns;
-        }
+        if (IsLoading(timeline_, part)) total_ns += part.end_ns - part.begin_ns;
       }
     }
     return total_ns;
-  }
-
-  bool IsLoading(const GapPart& part) const {
-    if (part.overhead >= 0) return true;  // the profiler's own are not of this cause
-    if (part.call < 0) return false;
-    const int32_t symbol = timeline_.calls[part.call].symbol;
-    if (symbol < 0) return false;
-    const CallClass c = timeline_.symbols[symbol].call_class;
-    // A launch is of this cause only where it was held up.
-    return c == CallClass::kModule || c == CallClass::kLaunch;
   }
 
   int64_t MeanKernelNs() const {
@@ -380,21 +409,70 @@ class Judgement {
   Verdict verdict_;
 };
 
+// Idle time before the steady part: by cause, and how much of it was loading.
+struct StartUp {
+  int64_t length_ns = 0, idle_ns = 0, loading_ns = 0;
+  std::array<int64_t, kCauseCount> cause_ns{};
+  int32_t place = -1;  // of the longest part
+};
+
+StartUp MeasureStartUp(const Timeline& timeline, const Analysis& whole, int64_t until_ns) {
+  StartUp start_up;
+  int64_t longest_ns = 0;
+  for (const DeviceReport& device : whole.devices) {
+    start_up.length_ns += std::max<int64_t>(0, until_ns - device.window.start_ns);
+    for (const GapPart& part : device.parts) {
+      if (part.begin_ns >= until_ns) break;
+      const int64_t ns = std::min(part.end_ns, until_ns) - part.begin_ns;
+      if (part.cause == Cause::kStart || part.cause == Cause::kEnd) continue;
+      start_up.idle_ns += ns;
+      start_up.cause_ns[static_cast<size_t>(part.cause)] += ns;
+      if (IsLoading(timeline, part)) start_up.loading_ns += ns;
+      if (ns > longest_ns) {
+        longest_ns = ns;
+        start_up.place = part.where;
+      }
+    }
+  }
+  return start_up;
+}
+
 }  // namespace
 
-std::string DurationText(int64_t ns) {
-  static constexpr struct {
-    double ns;
-    const char* unit;
-  } kUnits[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}, {1, "ns"}};
-  for (const auto& unit : kUnits) {
-    const double value = static_cast<double>(ns) / unit.ns;
-    // 999.5 of the smaller unit would be printed with four digits.
-    if (value < 0.9995 && unit.ns > 1) continue;
-    const int decimals = unit.ns == 1 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
-    return Format("%.*f %s", decimals, value, unit.unit);
+std::optional<Verdict> JudgeWarmUp(const Timeline& timeline, const Analysis& whole,
+                                   const Analysis& later, const Window& steady) {
+  const Sums all = SumUp(whole), rest = SumUp(later);
+  const StartUp start_up = MeasureStartUp(timeline, whole, steady.start_ns);
+  const double idle_later = static_cast<double>(rest.IdleNs());
+  if (static_cast<double>(start_up.idle_ns) < kWarmUpShare * static_cast<double>(all.IdleNs()) ||
+      static_cast<double>(all.busy_ns) >= kGpuBoundShare * static_cast<double>(all.JudgedNs()) ||
+      idle_later >= kHealthyIdleShare * static_cast<double>(rest.JudgedNs())) {
+    return std::nullopt;
   }
-  return "";
+  Verdict verdict;
+  verdict.kind = "warmup";
+  const auto devices = static_cast<int64_t>(whole.devices.size());
+  verdict.headline = "Warm-up: the GPU was idle " + PercentText(all.IdleNs(), all.JudgedNs()) +
+                     " of " + DurationText(all.JudgedNs() / devices) + "; " +
+                     PercentText(start_up.idle_ns, all.IdleNs()) + " of that in the first " +
+                     DurationText(start_up.length_ns / devices) + ", and only " +
+                     PercentText(rest.IdleNs(), rest.JudgedNs()) + " of the time after it.";
+  const auto largest = std::max_element(start_up.cause_ns.begin(), start_up.cause_ns.end());
+  verdict.evidence = "in it: " + DurationText(*largest) + " " +
+                     CauseLabel(static_cast<Cause>(largest - start_up.cause_ns.begin()));
+  if (start_up.place >= 0) {
+    verdict.where = whole.places[static_cast<size_t>(start_up.place)];
+    verdict.evidence += ", the longest part in " + verdict.where;
+  }
+  if (start_up.loading_ns * 2 > start_up.idle_ns) {
+    verdict.evidence += "; " + DurationText(start_up.loading_ns) + " was loading of kernels";
+    verdict.action =
+        "nothing, in a long run; else load early (CUDA_MODULE_LOADING=EAGER), cache what is "
+        "compiled, or keep the process";
+  }
+  const int64_t left_ns = std::max<int64_t>(all.JudgedNs() - start_up.idle_ns, 1);
+  verdict.upper_bound_speedup = static_cast<double>(all.JudgedNs()) / static_cast<double>(left_ns);
+  return verdict;
 }
 
 Verdict Judge(const Timeline& timeline, const Analysis& analysis) {

@@ -3,12 +3,12 @@
 //
 // One finding a person can act on, from the figures of all devices together. The thresholds are
 // below and explained in ATTRIBUTION.md, "Verdict"; no advice is given that the trace holds no
-// evidence for.
+// evidence for (advice.h).
 #ifndef GPUPROBE_TOOLS_VERDICT_H_
 #define GPUPROBE_TOOLS_VERDICT_H_
 
 #include <cstdint>
-#include <string>
+#include <optional>
 
 #include "tools/analysis.h"
 #include "tools/timeline.h"
@@ -29,10 +29,32 @@ inline constexpr double kCommunicationShare = 0.2;
 // A second finding is worth a line from here on.
 inline constexpr double kRunnerUpShare = 0.01;
 
+// Busy, but with kernels of fewer blocks than a quarter of the multiprocessors for half of that
+// time: the other half is what the device could do, this one is what it is kept from.
+inline constexpr double kEmptyShare = 0.5;
+// A device that is busy for less waits more than it is empty.
+inline constexpr double kEmptyBusyShare = 0.75;
+
+// Workers of which this share of the time is spent waiting for a CPU have too few, whatever else
+// they do; a busy machine costs a few percent.
+inline constexpr double kStarvedShare = 0.3;
+
+// A stall belongs to every N-th step: from 5 on (a loader with two or four workers has a rhythm of
+// its own), and when half of all idle time is what slow steps have more than the others.
+inline constexpr uint64_t kFewestStepsBetweenStalls = 5;
+inline constexpr double kStallShare = 0.5;
+
+// Start-up is the finding when it holds half of all idle time, and what follows idles less than
+// this. More would be a finding of its own.
+inline constexpr double kWarmUpShare = 0.5;
+inline constexpr double kHealthyIdleShare = 0.2;
+
 Verdict Judge(const Timeline& timeline, const Analysis& analysis);
 
-// "5.61 s", "151 ms", "12.3 us", "800 ns": three digits.
-std::string DurationText(int64_t ns);
+// The verdict on a run whose trouble is its beginning: `whole` is the run, `later` its steady part,
+// analysed and judged. nullopt where that is not so: the verdict on `later` is the one to give.
+std::optional<Verdict> JudgeWarmUp(const Timeline& timeline, const Analysis& whole,
+                                   const Analysis& later, const Window& steady);
 
 }  // namespace gpuprobe::tools
 

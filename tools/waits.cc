@@ -16,18 +16,22 @@ namespace {
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 struct Wait {
-  int32_t call, device;
-};  // device: index in Timeline::devices, -1: the process has none
+  int32_t call;
+  int32_t device;  // index in Timeline::devices, -1: the process has none
+  int32_t line;    // index in WaitMeter::lines_; -1: not known
+};
 
 class WaitMeter {
  public:
   WaitMeter(const Timeline& timeline, const Options& options, const Scope& scope,
-            const HostView& host, const std::vector<DeviceActivity>& activities,
-            const std::vector<DeviceReport>& reports, const Places& places)
+            const HostView& host, const HostEvidence& evidence,
+            const std::vector<DeviceActivity>& activities, const std::vector<DeviceReport>& reports,
+            const Places& places)
       : timeline_(timeline),
         options_(options),
         scope_(scope),
         host_(host),
+        evidence_(evidence),
         activities_(activities),
         reports_(reports),
         places_(places),
@@ -85,7 +89,7 @@ class WaitMeter {
       if (MayWait(call)) {
         const int32_t device = DeviceOf(call, last_device[c.thread]);
         if ((!options_.device || *options_.device == device) && IsWait(call, device)) {
-          waits_.push_back({call, device});
+          waits_.push_back({call, device, LineOf(evidence_.SiteOfCall(call).stack)});
         }
       }
       if (const int32_t op = host_.OpOf(call); op >= 0)
@@ -157,7 +161,7 @@ class WaitMeter {
 
   void Measure(const Wait& wait, int64_t next_start_ns) {
     const Window window = Clip(wait.call);
-    WaitRow& row = RowOf(wait.call);
+    WaitRow& row = RowOf(wait);
     ++row.count;
     row.total_ns += window.span();
     row.longest_ns = std::max(row.longest_ns, window.span());
@@ -171,26 +175,47 @@ class WaitMeter {
     if (from < until) row.idle_after_ns += until - from - BusyNs(wait.device, from, until);
   }
 
-  WaitRow& RowOf(int32_t call) {
-    const HostCall& c = timeline_.calls[call];
-    const bool queue_full = host_.RoleOf(call) == Role::kSubmit;
-    const int32_t how = places_.CopyHow(host_.OpOf(call));
-    const auto [entry, is_new] =
-        rows_.try_emplace(std::make_tuple(c.symbol, c.thread, how, queue_full));
+  // A place is a line of code, whoever runs it; where none is known, a thread.
+  WaitRow& RowOf(const Wait& wait) {
+    const HostCall& c = timeline_.calls[wait.call];
+    const bool queue_full = host_.RoleOf(wait.call) == Role::kSubmit;
+    const int32_t how = places_.CopyHow(host_.OpOf(wait.call));
+    const int32_t line = wait.line;
+    const auto [entry, is_new] = rows_.try_emplace(
+        std::make_tuple(c.symbol, line < 0 ? c.thread : -1, how, queue_full, line));
     WaitRow& row = entry->second;
     if (is_new) {
       row.api = c.symbol < 0 ? "unknown call" : timeline_.symbols[c.symbol].name;
       const std::string copy = how < 0 ? "" : Places::CopyText(how);
-      row.where = (copy.empty() ? "" : copy + ", ") + (queue_full ? "launch queue full, " : "") +
-                  places_.ThreadText(c.thread);
+      const std::string full = queue_full ? "launch queue full" : "";
+      const std::string more = copy.empty() || full.empty() ? copy + full : copy + ", " + full;
+      if (line < 0) {
+        row.where = (more.empty() ? "" : more + ", ") + places_.ThreadText(c.thread);
+      } else {
+        row.where = lines_[line];
+        row.detail = more;
+      }
     }
     return row;
+  }
+
+  int32_t LineOf(int32_t stack) {
+    const int32_t node = evidence_.sites.SiteOf(stack);
+    if (node < 0) return -1;
+    const auto [of_node, is_new] = line_of_node_.try_emplace(node, -1);
+    if (!is_new) return of_node->second;
+    const std::string text = evidence_.sites.TextOf(node);
+    const auto known = std::find(lines_.begin(), lines_.end(), text);
+    of_node->second = static_cast<int32_t>(known - lines_.begin());
+    if (known == lines_.end()) lines_.push_back(text);
+    return of_node->second;
   }
 
   const Timeline& timeline_;
   const Options& options_;
   const Scope& scope_;
   const HostView& host_;
+  const HostEvidence& evidence_;
   const std::vector<DeviceActivity>& activities_;
   const std::vector<DeviceReport>& reports_;
   const Places& places_;
@@ -198,16 +223,19 @@ class WaitMeter {
   std::vector<std::pair<int32_t, int32_t>> sync_devices_;  // (call, device), sorted
   std::vector<int32_t> first_device_;                      // by process
   std::vector<Wait> waits_;                                // in order of start
-  std::map<std::tuple<int32_t, int32_t, int32_t, bool>, WaitRow> rows_;
+  std::map<std::tuple<int32_t, int32_t, int32_t, bool, int32_t>, WaitRow> rows_;
+  std::vector<std::string> lines_;                         // in order of first use
+  std::unordered_map<int32_t, int32_t> line_of_node_;  // index in lines_, by stack node
 };
 
 }  // namespace
 
 std::vector<WaitRow> MeasureWaits(const Timeline& timeline, const Options& options,
                                   const Scope& scope, const HostView& host,
+                                  const HostEvidence& evidence,
                                   const std::vector<DeviceActivity>& activities,
                                   const std::vector<DeviceReport>& reports, const Places& places) {
-  return WaitMeter(timeline, options, scope, host, activities, reports, places).Run();
+  return WaitMeter(timeline, options, scope, host, evidence, activities, reports, places).Run();
 }
 
 }  // namespace gpuprobe::tools

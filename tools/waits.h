@@ -10,6 +10,7 @@
 
 #include "tools/analysis.h"
 #include "tools/device_activity.h"
+#include "tools/host_split.h"
 #include "tools/host_view.h"
 #include "tools/places.h"
 #include "tools/timeline.h"
@@ -23,6 +24,7 @@ inline constexpr int64_t kQueueFullNs = 100'000;
 // `activities` and `reports` belong together by index.
 std::vector<WaitRow> MeasureWaits(const Timeline& timeline, const Options& options,
                                   const Scope& scope, const HostView& host,
+                                  const HostEvidence& evidence,
                                   const std::vector<DeviceActivity>& activities,
                                   const std::vector<DeviceReport>& reports, const Places& places);
 

@@ -144,7 +144,11 @@ class ReasonTest(FailureTest):
 
     def test_capture_that_is_switched_off_leaves_cupti_alone(self):
         result, truth = self.run_with(None, env={"GPUPROBE_CAPTURE": "0"})
-        self.assertEqual(result.traces, [])
+        trace = self.only_trace(result)
+        self.assertEqual(trace.off_reason, "GPUPROBE_CAPTURE is off")
+        self.assertEqual((trace.kernels, trace.end_reason), (0, "exit"))
+        self.assertGreater(len(trace.packets[host.traces.USAGE]), 1)
+        self.assertEqual(trace.packets[host.traces.HOST_SAMPLES], [])
         self.assertEqual(self.called(truth), [])
 
 

@@ -44,6 +44,8 @@ struct TraceContent {
   std::map<LossCause, uint64_t> losses;
   std::vector<BlindPeriod> blinds;
   std::vector<CaptureInfo> captures;
+  std::vector<ProcessUsage> usages;
+  size_t host_samples = 0;  // pieces
   std::set<std::string> kernel_names, call_names;
   std::string end_reason;
   bool ended = false;
@@ -92,6 +94,8 @@ void AddPacket(const Packet& packet, const FrameHeader& header, TraceContent* co
   }
   if (packet.has_blind()) content->blinds.push_back(packet.blind());
   if (packet.has_capture()) content->captures.push_back(packet.capture());
+  if (packet.has_usage()) content->usages.push_back(packet.usage());
+  if (packet.has_host_samples()) ++content->host_samples;
   if (packet.has_end()) content->end_reason = packet.end().reason();
 }
 
@@ -325,11 +329,28 @@ TEST(Drain, TakenSubscriberSlotTurnsItOff) {
   EXPECT_EQ(run.Value("registrations"), 0u);
 }
 
-TEST(Drain, SwitchedOffLeavesNothingBehind) {
+TEST(Drain, SwitchedOffRecordsOnlyWhatTheProcessUsed) {
   const HostRun run("switched_off", "GPUPROBE_CAPTURE=0");
   EXPECT_EQ(run.exit_status, 5);
-  EXPECT_FALSE(std::filesystem::exists(run.directory()));
   EXPECT_EQ(run.Value("registrations"), 0u);
+  ASSERT_EQ(run.trace.captures.size(), 1u);
+  EXPECT_EQ(run.trace.captures[0].off_reason(), "GPUPROBE_CAPTURE is off");
+  EXPECT_EQ(run.trace.end_reason, "exit");
+  ASSERT_GT(run.trace.usages.size(), 0u);
+  const ProcessUsage& usage = run.trace.usages.back();
+  EXPECT_GT(usage.wall_ns(), 0);
+  EXPECT_GT(usage.user_cpu_ns() + usage.system_cpu_ns(), 0);
+  EXPECT_GT(usage.peak_rss_bytes(), 0);
+  EXPECT_EQ(run.trace.host_samples, 0u);
+}
+
+TEST(Drain, TheHostIsSampledUnlessItIsSwitchedOff) {
+  const HostRun sampled("steady");
+  EXPECT_GT(sampled.trace.host_samples, 0u);
+  EXPECT_GT(sampled.trace.usages.size(), 1u);
+  const HostRun not_sampled("steady", "GPUPROBE_SAMPLE_HZ=0");
+  EXPECT_EQ(not_sampled.trace.host_samples, 0u);
+  EXPECT_GT(not_sampled.trace.usages.size(), 1u);
 }
 
 TEST(Drain, FileThatCannotBeWrittenTurnsItOffForGood) {

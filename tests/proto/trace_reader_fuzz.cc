@@ -13,6 +13,7 @@
 
 #include "proto/columns.h"
 #include "proto/frame_validation.h"
+#include "proto/sample_columns.h"
 #include "proto/trace_reader.h"
 
 namespace gpuprobe::proto {
@@ -31,6 +32,20 @@ void DecodeBatch(const Batch& batch, const FrameHeader& header) {
     Check(columns.start_ns[i] <= columns.end_ns[i]);
 }
 
+void DecodeSamples(const HostSamples& piece) {
+  static SampleTables tables;
+  static SampleColumns columns;
+  Decode(piece, &tables);
+  for (size_t i = 0; i < tables.nodes.size(); ++i) Check(tables.nodes[i].parent <= i);
+  for (const ThreadSamples& thread : piece.threads()) {
+    Decode(thread, piece, tables, &columns);
+    for (size_t i = 0; i < columns.count; ++i) {
+      Check(columns.stack[i] <= tables.nodes.size() && columns.wait_target[i] <= tables.strings);
+      Check(columns.interval_ns[i] >= 0 && columns.cpu_ns[i] >= 0 && columns.runnable_ns[i] >= 0);
+    }
+  }
+}
+
 void DecodeAll(const Trace& trace) {
   const FrameHeader& header = trace.packet(0).frame_header();
   for (const Packet& packet : trace.packet()) {
@@ -42,6 +57,7 @@ void DecodeAll(const Trace& trace) {
     if (packet.has_syncs()) DecodeBatch<SyncColumns>(packet.syncs(), header);
     if (packet.has_cuda_events()) DecodeBatch<CudaEventColumns>(packet.cuda_events(), header);
     if (packet.has_overheads()) DecodeBatch<OverheadColumns>(packet.overheads(), header);
+    if (packet.has_host_samples()) DecodeSamples(packet.host_samples());
   }
 }
 

@@ -8,6 +8,7 @@
 #include "tests/tools/timeline_builder.h"
 #include "tools/analysis.h"
 #include "tools/verdict.h"
+#include "tools/verdict_facts.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -136,7 +136,7 @@ TEST_F(CliTest, ACompleteTraceGivesZeroAndAVerdict) {
 TEST_F(CliTest, EverySubcommandAndFormatWorks) {
   const std::string path = Write("a.gpuprobe", GoodTrace());
   for (const char* report :
-       {"summary", "gaps", "waits", "kernels", "copies", "api", "info", "dump"}) {
+       {"summary", "gaps", "waits", "kernels", "copies", "api", "steps", "hot", "info", "dump"}) {
     for (const char* format : {"text", "json", "csv"}) {
       const Result r = Report({report, "--format", format, path});
       EXPECT_EQ(r.exit_code, 0) << report << " " << format << ": " << r.err;
@@ -146,6 +146,35 @@ TEST_F(CliTest, EverySubcommandAndFormatWorks) {
       }
     }
   }
+}
+
+TEST_F(CliTest, DiffTakesTwoRunsAndItsConditionsDecideTheExitCode) {
+  const std::string a = Write("a.gpuprobe", GoodTrace()), torn = Write("b.gpuprobe", GoodTrace());
+  for (const char* format : {"text", "json", "csv"}) {
+    const Result r = Report({"diff", "--format", format, a, torn});
+    EXPECT_EQ(r.exit_code, 0) << r.err;
+    EXPECT_THAT(r.out, HasSubstr("idle"));
+  }
+  EXPECT_EQ(Report({"diff", a, torn, "--fail-if", "idle>+5%"}).exit_code, 0);
+  const Result holds = Report({"diff", a, torn, "--fail-if", "kernels>=1", "--fail-if", "lost>0"});
+  EXPECT_EQ(holds.exit_code, 4) << holds.err;
+  EXPECT_THAT(holds.out, HasSubstr("FAIL  kernels>=1"));
+  EXPECT_THAT(holds.out, HasSubstr("pass  lost>0"));
+  for (const std::vector<std::string>& wrong :
+       std::vector<std::vector<std::string>>{{"diff", a},
+                                             {"diff", a, torn, a},
+                                             {"diff", a, torn, "--fail-if", "idel>+5%"},
+                                             {"diff", a, torn, "--fail-if", "idle"},
+                                             {"summary", a, "--fail-if", "idle>+5%"},
+                                             {"diff", a, folder_.Path("missing")}}) {
+    const Result r = Report(wrong);
+    EXPECT_EQ(r.exit_code, 1) << wrong.size();
+    EXPECT_THAT(r.err, StartsWith("probe-report: "));
+    EXPECT_THAT(r.out, IsEmpty());
+  }
+  const Result partial =
+      Report({"diff", a, Write("torn.gpuprobe", GoodTrace().substr(0, GoodTrace().size() / 2))});
+  EXPECT_EQ(partial.exit_code, 3) << partial.err;
 }
 
 TEST_F(CliTest, DumpShowsEveryRecordInFileOrder) {

@@ -173,7 +173,7 @@ class GoldenTest : public ::testing::Test {
 
 constexpr ReportKind kAllReports[] = {ReportKind::kSummary, ReportKind::kGaps,   ReportKind::kWaits,
                                       ReportKind::kKernels, ReportKind::kCopies, ReportKind::kApi,
-                                      ReportKind::kInfo};
+                                      ReportKind::kSteps, ReportKind::kInfo};
 
 TEST_F(GoldenTest, EveryReportInEveryFormat) {
   for (ReportKind kind : kAllReports) {

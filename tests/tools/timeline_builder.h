@@ -8,8 +8,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <initializer_list>
 #include <map>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -135,6 +138,64 @@ class TimelineBuilder {
     t.blinds.push_back({begin, end, process, why, std::move(who)});
   }
 
+  // --- host samples -----------------------------------------------------------------------------
+
+  // A child that has no trace of its own. Its main thread is added with AddThread.
+  int32_t AddSampledChild(uint32_t pid, int32_t parent = 0,
+                          std::string executable = "/usr/bin/python3") {
+    const int32_t process = AddProcess(pid, std::move(executable));
+    t.processes[process].parent = parent;
+    t.processes[process].sampled_only = true;
+    t.processes[process].has_runtime_api = t.processes[process].has_driver_api = false;
+    t.processes[process].has_sync_records = false;
+    return process;
+  }
+
+  // The innermost node. Frames: "train.py:27 next" (Python), "libc.so.6+0x1234" or
+  // "libjpeg.so+0x10 decode" (native, without or with a name). Empty: -1.
+  int32_t Stack(std::initializer_list<std::string_view> innermost_first) {
+    int32_t node = -1;
+    for (auto frame = std::rbegin(innermost_first); frame != std::rend(innermost_first); ++frame) {
+      node = Node(node, Location(*frame));
+    }
+    return node;
+  }
+
+  struct Counters {
+    int64_t cpu_ns = 0, runnable_ns = 0;
+  };
+  // For what else it has (syscall, wait_target, gil_holder, flags) write to the result.
+  HostSample& AddSample(int32_t thread, int64_t time_ns, int64_t interval_ns, Counters of_interval,
+                        HostState state, int32_t stack = -1) {
+    HostSample sample{};
+    sample.time_ns = time_ns;
+    sample.interval_ns = interval_ns;
+    sample.cpu_ns = of_interval.cpu_ns;
+    sample.runnable_ns = of_interval.runnable_ns;
+    sample.thread = thread;
+    sample.stack = stack;
+    sample.state = state;
+    t.samples.push_back(sample);
+    return t.samples.back();
+  }
+  // Samples every `interval_ns` in (begin, end], all alike: on a CPU all along, or not at all.
+  void AddSamples(int32_t thread, int64_t begin_ns, int64_t end_ns, int64_t interval_ns,
+                  HostState state, int32_t stack = -1) {
+    for (int64_t time = begin_ns + interval_ns; time <= end_ns; time += interval_ns) {
+      const int64_t cpu_ns = state == HostState::kRunning ? interval_ns : 0;
+      AddSample(thread, time, interval_ns, {cpu_ns, 0}, state, stack);
+    }
+  }
+  void SampledTime(int64_t begin_ns, int64_t end_ns, int32_t process = 0) {
+    t.sampled.push_back({begin_ns, end_ns, process});
+  }
+  int32_t String(std::string_view text) {
+    const auto found = std::find(t.strings.begin(), t.strings.end(), text);
+    if (found != t.strings.end()) return static_cast<int32_t>(found - t.strings.begin());
+    t.strings.emplace_back(text);
+    return Last(t.strings);
+  }
+
   uint32_t NextCorrelation() { return ++correlation_; }
 
   Timeline Build() {
@@ -147,6 +208,13 @@ class TimelineBuilder {
     std::stable_sort(built.overheads.begin(), built.overheads.end(), by_time);
     std::stable_sort(built.blinds.begin(), built.blinds.end(),
                      [](const Blind& a, const Blind& b) { return a.begin_ns < b.begin_ns; });
+    std::stable_sort(built.samples.begin(), built.samples.end(),
+                     [](const HostSample& a, const HostSample& b) {
+                       return std::tie(a.thread, a.time_ns) < std::tie(b.thread, b.time_ns);
+                     });
+    std::stable_sort(
+        built.sampled.begin(), built.sampled.end(),
+        [](const SampledPeriod& a, const SampledPeriod& b) { return a.begin_ns < b.begin_ns; });
     std::map<std::pair<int32_t, uint32_t>, int32_t> call_of;
     for (size_t i = 0; i < built.calls.size(); ++i) {
       call_of[{built.calls[i].process, built.calls[i].correlation}] = static_cast<int32_t>(i);
@@ -187,6 +255,40 @@ class TimelineBuilder {
     op.op_class = op_class;
     t.ops.push_back(op);
     return t.ops.back();
+  }
+  int32_t Location(std::string_view frame) {
+    CodeLocation location;
+    const size_t space = frame.find(' ');
+    const std::string_view place = frame.substr(0, space);
+    if (space != std::string_view::npos) location.function = String(frame.substr(space + 1));
+    const size_t plus = place.rfind("+0x");
+    const size_t colon = place.rfind(':');
+    location.native = plus != std::string_view::npos;
+    location.file = String(place.substr(0, location.native ? plus : colon));
+    if (location.native) {
+      location.offset = std::strtoull(std::string(place.substr(plus + 1)).c_str(), nullptr, 16);
+    } else if (colon != std::string_view::npos) {
+      location.line = std::atoi(std::string(place.substr(colon + 1)).c_str());
+    }
+    for (size_t i = 0; i < t.locations.size(); ++i) {
+      const CodeLocation& known = t.locations[i];
+      if (std::tie(known.function, known.file, known.line, known.offset, known.native) ==
+          std::tie(location.function, location.file, location.line, location.offset,
+                   location.native)) {
+        return static_cast<int32_t>(i);
+      }
+    }
+    t.locations.push_back(location);
+    return Last(t.locations);
+  }
+  int32_t Node(int32_t parent, int32_t location) {
+    for (size_t i = 0; i < t.stacks.size(); ++i) {
+      if (t.stacks[i].parent == parent && t.stacks[i].location == location) {
+        return static_cast<int32_t>(i);
+      }
+    }
+    t.stacks.push_back({parent, location});
+    return Last(t.stacks);
   }
   int32_t Symbol(const std::string& name, CallClass call_class) {
     for (size_t i = 0; i < t.symbols.size(); ++i) {

@@ -64,7 +64,7 @@ TraceMaker::~TraceMaker() { std::free(memory_); }
 void TraceMaker::AddPackets(proto::PacketBuilder* out) {
   out->BeginPacket(16);  // ProcessInfo
   out->AddUint(1, process_.pid);
-  out->AddUint(2, 1);
+  out->AddUint(2, process_.parent_pid);
   out->AddString(3, process_.host.c_str());
   out->AddString(4, process_.boot_id.c_str());
   out->AddInt(5, process_.begin_ns);
@@ -72,6 +72,7 @@ void TraceMaker::AddPackets(proto::PacketBuilder* out) {
   for (const std::string& word : process_.command_line) out->AddString(7, word.c_str());
   out->AddInt(9, process_.rank);
   out->AddInt(10, -1);
+  out->AddUint(13, process_.start_ticks);
   out->EndPacket();
   out->BeginPacket(22);  // ThreadInfo
   out->AddUint(1, process_.pid);
@@ -119,6 +120,71 @@ void TraceMaker::AddPackets(proto::PacketBuilder* out) {
   out->AddUint(10, 1'500'000);
   out->AddUint(11, 900'000);
   out->EndPacket();
+  AddSamplerPackets(out);
+}
+
+void TraceMaker::AddSamplerPackets(proto::PacketBuilder* out) {
+  for (const std::string& piece : pieces_) {
+    if (!out->AddSerializedPacket(23, piece.data(), piece.size())) Give("a piece was refused");
+  }
+  pieces_.clear();
+  if (usage_.wall_ns == 0) return;
+  out->BeginPacket(24);
+  out->AddInt(1, usage_.wall_ns);
+  out->AddInt(2, usage_.user_cpu_ns);
+  out->AddInt(3, usage_.system_cpu_ns);
+  out->AddInt(4, usage_.children_cpu_ns);
+  out->EndPacket();
+}
+
+PieceMaker::PieceMaker(int64_t begin_ns) {
+  memory_ = std::aligned_alloc(64, proto::SampleEncoder::kMemoryBytes);
+  std::memset(memory_, 0, proto::SampleEncoder::kMemoryBytes);
+  encoder_.Init(memory_);
+  encoder_.Begin(begin_ns);
+}
+
+PieceMaker::~PieceMaker() { std::free(memory_); }
+
+void PieceMaker::Process(const proto::SampledProcessFacts& facts) {
+  if (!encoder_.AddProcess(facts)) Give("a process was refused");
+}
+
+uint32_t PieceMaker::Stack(std::initializer_list<std::string_view> innermost_first) {
+  std::vector<uint32_t> frames;
+  for (const std::string_view frame : innermost_first) {
+    const auto known = locations_.try_emplace(std::string(frame), locations_.size() + 1).first;
+    const size_t native = frame.rfind("+0x");
+    if (native != std::string_view::npos) {
+      const std::string offset(frame.substr(native + 1));
+      frames.push_back(encoder_.AddLocation(known->second, 0, Text(frame.substr(0, native)), 0,
+                                            std::strtoull(offset.c_str(), nullptr, 16), 1));
+      continue;
+    }
+    const size_t space = frame.find(' '), colon = frame.rfind(':', space);
+    const std::string line(frame.substr(colon + 1, space - colon - 1));
+    frames.push_back(encoder_.AddLocation(known->second, Text(frame.substr(space + 1)),
+                                          Text(frame.substr(0, colon)),
+                                          static_cast<uint32_t>(std::atoi(line.c_str())), 0, 0));
+  }
+  return encoder_.InternStack(frames.data(), frames.size());
+}
+
+void PieceMaker::Sample(uint32_t pid, uint32_t tid, const proto::SampleRecord& sample) {
+  if (!encoder_.AddSample(pid, tid, sample)) Give("a sample was refused");
+}
+
+void PieceMaker::NameThread(uint32_t pid, uint32_t tid, const std::string& name, bool main) {
+  encoder_.NameThread(pid, tid, name, main);
+}
+
+std::string PieceMaker::Seal(int64_t end_ns, const proto::SamplerTotals& totals) {
+  std::string out(proto::SampleEncoder::kMaxSealedBytes, '\0');
+  const size_t size =
+      encoder_.Seal(end_ns, totals, reinterpret_cast<uint8_t*>(out.data()), out.size());
+  if (size == 0) Give("a piece does not fit");
+  out.resize(size);
+  return out;
 }
 
 void TraceMaker::Advance(int64_t to_ns) { now_ns_ = std::max(now_ns_, to_ns); }

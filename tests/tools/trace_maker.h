@@ -9,13 +9,16 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "proto/packet_builder.h"
+#include "proto/sample_encoder.h"
 #include "proto/trace_writer.h"
 #include "ringbuf/records.h"
 
@@ -29,6 +32,8 @@ struct MadeProcess {
   int64_t begin_ns = 1'000'000'000'000;  // first clock reading
   int64_t trace_minus_monotonic_ns = 900'000'000'000;
   uint64_t file_id = 1;
+  uint32_t parent_pid = 1;
+  uint64_t start_ticks = 0;
   bool with_capture = true;        // CaptureInfo: runtime calls and synchronisation captured
   int32_t kernel_kind_result = 0;  // CUPTI's answer to the kernel kind
   std::string off_reason;
@@ -42,6 +47,32 @@ enum class MadeClass : uint32_t {
   kCopyBlocking = 3,
   kSync = 4,
   kAlloc = 7
+};
+
+struct MadeUsage {
+  int64_t wall_ns = 0, user_cpu_ns = 0, system_cpu_ns = 0, children_cpu_ns = 0;
+};
+
+// A piece of host samples, as the sampler makes one.
+class PieceMaker {
+ public:
+  explicit PieceMaker(int64_t begin_ns);
+  PieceMaker(const PieceMaker&) = delete;
+  PieceMaker& operator=(const PieceMaker&) = delete;
+  ~PieceMaker();
+
+  void Process(const proto::SampledProcessFacts& facts);
+  // Frames: "train.py:27 next" (Python), "/usr/lib/libc.so.6+0x1234" (native).
+  uint32_t Stack(std::initializer_list<std::string_view> innermost_first);
+  uint32_t Text(std::string_view text) { return encoder_.InternText(text); }
+  void Sample(uint32_t pid, uint32_t tid, const proto::SampleRecord& sample);
+  void NameThread(uint32_t pid, uint32_t tid, const std::string& name, bool main = false);
+  std::string Seal(int64_t end_ns, const proto::SamplerTotals& totals = {});
+
+ private:
+  void* memory_;
+  proto::SampleEncoder encoder_;
+  std::map<std::string, uint32_t, std::less<>> locations_;  // frame -> caller id
 };
 
 class TraceMaker {
@@ -69,6 +100,10 @@ class TraceMaker {
   void Loss(LossCause cause, uint64_t count, int64_t begin_ns, int64_t end_ns);
   void Blind(int64_t begin_ns, int64_t end_ns, const std::string& who, const std::string& reason);
 
+  // Into the frame that is closed next.
+  void Piece(std::string sealed) { pieces_.push_back(std::move(sealed)); }
+  void Usage(const MadeUsage& usage) { usage_ = usage; }  // into all frames from now on
+
   void CloseFrame();
   // Everything written so far; `Finish` adds the End packet.
   void Finish(uint32_t buffers_outstanding = 0);
@@ -81,6 +116,7 @@ class TraceMaker {
   void Advance(int64_t to_ns);
   const char* Keep(const std::string& text) { return kept_.insert(text).first->c_str(); }
   void AddPackets(proto::PacketBuilder* out);
+  void AddSamplerPackets(proto::PacketBuilder* out);
 
   MadeProcess process_;
   int64_t now_ns_;
@@ -90,6 +126,8 @@ class TraceMaker {
   std::map<std::pair<ApiDomain, uint32_t>, std::pair<std::string, uint32_t>>
       symbols_;  // cbid -> name, class
   std::map<std::pair<ApiDomain, std::string>, uint32_t> cbids_;
+  std::vector<std::string> pieces_;
+  MadeUsage usage_;
   std::string bytes_;
   std::vector<size_t> frames_;
 };

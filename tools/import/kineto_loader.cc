@@ -713,6 +713,9 @@ absl::Status KinetoLoader::Load(const std::string& path, Packing packing) {
 
 absl::Status KinetoLoader::Finish() {
   if (absl::Status status = CheckOneRun(members_); !status.ok()) return status;
+  std::stable_sort(
+      run_->timeline.sampled.begin(), run_->timeline.sampled.end(),
+      [](const SampledPeriod& a, const SampledPeriod& b) { return a.begin_ns < b.begin_ns; });
   if (members_.size() > 1) {
     run_->notices.push_back(
         absl::StrCat("times of the ", members_.size(),

@@ -1,0 +1,564 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+#include "sampler/host_sampler.h"
+
+#include <linux/futex.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <climits>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <new>
+
+#include "sampler/children.h"
+#include "sampler/location_table.h"
+#include "sampler/native_leaf.h"
+#include "sampler/noted_threads.h"
+#include "sampler/private_descriptors.h"
+#include "sampler/proc_files.h"
+#include "sampler/sample_output.h"
+#include "sampler/thread_look.h"
+#include "sampler/thread_scan.h"
+
+namespace gpuprobe::sampler {
+namespace {
+
+constexpr size_t kMaxWatched = 96;
+constexpr size_t kMaxCuda = 64, kMaxBusy = 16;
+constexpr size_t kMaxReaders = 32;
+constexpr size_t kLocationBytes = 768u << 10;
+
+// One directory read of the round over all threads; a round is begun once a second.
+constexpr int64_t kScanStepNs = 100'000'000;
+constexpr int64_t kScanRoundNs = 1'000'000'000;
+constexpr uint32_t kBusyPermille = 50, kIdlePermille = 20;
+constexpr uint32_t kIdleWindows = 3;  // seconds below kIdlePermille until a thread is let go of
+
+constexpr size_t kChildrenPerTick = 8;
+// Children matter while the GPU is in use; a loader that takes a minute for a batch is such a use.
+constexpr int64_t kGpuUseNs = 60'000'000'000;
+// Without such a use everything is this much slower: a notebook that idles over night must neither
+// wake up all the time nor fill a disk.
+constexpr int64_t kIdleFactor = 10;
+// A reader goes to another child after this time, or when its own has slept for this long: finding
+// the interpreter anew takes about a millisecond.
+constexpr int64_t kReaderTurnNs = 3'000'000'000, kReaderIdleNs = 500'000'000;
+
+constexpr int64_t kBudgetWindowNs = 1'000'000'000;
+constexpr int64_t kBudgetPpm = 5'000;
+constexpr uint32_t kMaxStride = 8;  // of ticks; of looks at busy threads
+
+constexpr int64_t kNsPerSecond = 1'000'000'000;
+
+int64_t Clock(clockid_t clock) {
+  struct timespec t;
+  clock_gettime(clock, &t);
+  return t.tv_sec * kNsPerSecond + t.tv_nsec;
+}
+int64_t MonotonicNs() { return Clock(CLOCK_MONOTONIC); }
+int64_t ThreadCpuNs() { return Clock(CLOCK_THREAD_CPUTIME_ID); }
+
+uint32_t* Word(std::atomic<uint32_t>* word) { return reinterpret_cast<uint32_t*>(word); }
+
+size_t Aligned(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
+
+// /proc may be that of another namespace of process ids: its numbers are then not ours.
+bool ProcIsOurs() {
+  char link[24], own[24];
+  const ssize_t n = readlink("/proc/self", link, sizeof link - 1);
+  if (n <= 0) return false;
+  link[n] = '\0';
+  PutDecimal(static_cast<uint64_t>(getpid()), own);
+  return std::strcmp(link, own) == 0;
+}
+
+}  // namespace
+
+struct HostSampler::State {
+  SamplerOptions options;
+  LocationTable locations;
+  SampleOutput output;
+  ThreadScan scan;
+  NativeLeaf native;
+  RunningIp running;
+  Children children;
+  NotedThreads noted;
+
+  SampledProcess self;
+  WatchedThread watched[kMaxWatched];
+  LookTools tools;
+
+  PythonReader readers[kMaxReaders];  // [0] is for this process
+  SampledProcess* lent_to[kMaxReaders] = {};
+  int64_t lent_ns[kMaxReaders] = {};
+  size_t reader_count = 0;
+
+  bool private_descriptors = false;
+  uint64_t ticks = 0, missed = 0, visits = 0;
+  uint64_t random = 0x9E3779B97F4A7C15ull;
+  uint32_t watched_count = 0, busy_count = 0, cuda_count = 0;
+
+  int64_t next_scan_step_ns = 0, next_scan_round_ns = 0, scan_begin_ns = 0;
+  size_t next_child = 0;
+
+  // Strides: 1 is full rate.
+  uint32_t tick_stride = 1, busy_stride = 1;
+  size_t children_per_tick = kChildrenPerTick;
+  int64_t budget_begin_ns = 0, budget_ppm = kBudgetPpm;
+  bool was_over = false;
+  int64_t own_cost_ns = 0, children_cost_ns = 0;  // since budget_begin_ns
+  uint64_t cpu_ns = 0, calls_before = 0;
+
+  std::atomic<int64_t> gpu_used_ns{0};
+  std::atomic<uint32_t> tid{0};
+  // Futex words.
+  std::atomic<uint32_t> stop{0}, stopped{0};
+
+  bool Begin();
+  void Loop();
+  bool WaitUntil(int64_t monotonic_ns);
+  void Tick(int64_t now);
+  void TakeNoted();
+  WatchedThread* Watched(uint32_t id);
+  void Watch(uint32_t id, uint8_t role);
+  void LetGo(WatchedThread* thread);
+  void LookAtOwn(int64_t now);
+  void JudgeBusy(WatchedThread* thread, int64_t now);
+  void ScanThreads(int64_t now);
+  static void VisitThread(void* state, uint32_t id, uint32_t cpu_permille);
+  void Promote(uint32_t id);
+  void LookAtChildren(int64_t now);
+  void LookAtChild(ChildProcess* child, int64_t now);
+  bool LendReader(ChildProcess* child, int64_t now);
+  void TakeReaderBack(SampledProcess* process);
+  bool GpuInUse(int64_t now) const;
+  void Budget(int64_t now);
+  void NoteRate();
+  proto::SamplerTotals Totals() const;
+};
+
+// ---- Memory ----
+
+size_t HostSampler::MemoryBytes(const SamplerOptions& options) {
+  size_t bytes = Aligned(sizeof(State)) + Aligned(SampleOutput::kMemoryBytes) + kLocationBytes +
+                 Aligned(ThreadScan::kMemoryBytes) + NativeLeaf::kMemoryBytes;
+  if (!options.python) return bytes;
+  const size_t reader = Aligned(PythonReader::MemoryBytes());
+  size_t count = options.children && bytes < options.memory_bytes
+                     ? (options.memory_bytes - bytes) / reader
+                     : 1;
+  if (count < 1) count = 1;
+  if (count > kMaxReaders) count = kMaxReaders;
+  return bytes + count * reader;
+}
+
+bool HostSampler::Init(const SamplerOptions& options, void* memory) {
+  uint8_t* at = static_cast<uint8_t*>(memory);
+  uint8_t* const end = at + MemoryBytes(options);
+  const auto take = [&at](size_t bytes) {
+    uint8_t* const place = at;
+    at += Aligned(bytes);
+    return place;
+  };
+  State* s = new (take(sizeof(State))) State;
+  s->options = options;
+  s->output.Init(take(SampleOutput::kMemoryBytes), &s->locations, options.trace_minus_monotonic_ns);
+  if (!s->locations.Init(take(kLocationBytes), kLocationBytes)) return false;
+  const uint32_t pid = static_cast<uint32_t>(getpid());
+  s->scan.Init(take(ThreadScan::kMemoryBytes), pid);
+  s->native.Init(take(NativeLeaf::kMemoryBytes), pid);
+  s->children.Init(pid);
+  if (options.hz != 0) s->running.Init(1'000'000'000ull / options.hz);
+  if (options.python) {
+    const size_t reader = PythonReader::MemoryBytes();
+    while (s->reader_count < kMaxReaders && at + Aligned(reader) <= end) {
+      s->readers[s->reader_count++].Init(take(reader));
+    }
+    s->self.python = &s->readers[0];
+    s->lent_to[0] = &s->self;
+  }
+  s->tools.locations = &s->locations;
+  // Who asks for more samples may have them; who asks for fewer wants to pay less.
+  if (options.hz > 100) s->budget_ppm = kBudgetPpm * options.hz / 100;
+  state_ = s;
+  return true;
+}
+
+// ---- The other threads' side ----
+
+void HostSampler::NoteCudaThread(uint32_t tid) { state_->noted.Note(tid); }
+
+void HostSampler::NoteGpuActivity(int64_t monotonic_ns) {
+  state_->gpu_used_ns.store(monotonic_ns, std::memory_order_relaxed);  // stands alone
+}
+
+bool HostSampler::TakeSealed(const uint8_t** data, size_t* bytes) {
+  return state_->output.pieces()->Take(data, bytes);
+}
+
+void HostSampler::Release() { state_->output.pieces()->Release(); }
+
+uint32_t HostSampler::waiting() const {
+  static_assert(kNearlyFull < SealedPieces::kSlots);
+  return state_->output.pieces()->waiting();
+}
+
+void HostSampler::Stop() {
+  // relaxed: nothing is handed over with it.
+  state_->stop.store(1, std::memory_order_relaxed);
+  syscall(SYS_futex, Word(&state_->stop), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
+
+bool HostSampler::stopped() const {
+  return state_->stopped.load(std::memory_order_acquire) != 0;  // partner: Run
+}
+
+bool HostSampler::WaitStopped(int64_t limit_ns) {
+  const int64_t deadline = MonotonicNs() + limit_ns;
+  while (!stopped()) {
+    const int64_t left = deadline - MonotonicNs();
+    if (left <= 0) return false;
+    const struct timespec timeout = {left / kNsPerSecond, left % kNsPerSecond};
+    syscall(SYS_futex, Word(&state_->stopped), FUTEX_WAIT_PRIVATE, 0u, &timeout, nullptr, 0);
+  }
+  return true;
+}
+
+uint32_t HostSampler::tid() const {
+  return state_->tid.load(std::memory_order_relaxed);  // stands alone
+}
+
+HostSampler::Stats HostSampler::stats() const {
+  const State& s = *state_;
+  return {s.ticks,
+          s.missed,
+          s.tools.looks,
+          s.tools.unchanged,
+          s.visits,
+          TheProcCounters().total() - s.calls_before,
+          s.cpu_ns,
+          s.watched_count,
+          s.busy_count,
+          static_cast<uint32_t>(s.children.count()),
+          s.private_descriptors};
+}
+
+// ---- The sampler thread ----
+
+void HostSampler::Run() {
+  State& s = *state_;
+  s.tid.store(static_cast<uint32_t>(syscall(SYS_gettid)), std::memory_order_relaxed);
+  prctl(PR_SET_NAME, "gpuprobe-sample", 0, 0, 0);
+  s.calls_before = TheProcCounters().total();
+  s.private_descriptors = TakePrivateDescriptors();
+  s.tools.keep_descriptors = s.private_descriptors;
+  if (s.options.hz != 0 && s.Begin()) s.Loop();
+  // release: partner is stopped(); the last piece is in its slot.
+  s.stopped.store(1, std::memory_order_release);
+  syscall(SYS_futex, Word(&s.stopped), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
+
+bool HostSampler::State::Begin() {
+  if (!ProcIsOurs() || !Describe(static_cast<uint32_t>(getpid()), &self)) return false;
+  if (!private_descriptors) AddNote(&self, "descriptor table of its own", "forbidden");
+  if (options.native && private_descriptors) tools.running = &running;
+  Watch(self.pid, kRoleMain);
+  return true;
+}
+
+// True: the time has come; false: Stop.
+bool HostSampler::State::WaitUntil(int64_t monotonic_ns) {
+  const struct timespec until = {monotonic_ns / kNsPerSecond, monotonic_ns % kNsPerSecond};
+  for (;;) {
+    if (stop.load(std::memory_order_relaxed) != 0) return false;
+    if (MonotonicNs() >= monotonic_ns) return true;
+    // Absolute, CLOCK_MONOTONIC.
+    syscall(SYS_futex, Word(&stop), FUTEX_WAIT_BITSET_PRIVATE, 0u, &until, nullptr,
+            FUTEX_BITSET_MATCH_ANY);
+  }
+}
+
+void HostSampler::State::Loop() {
+  const int64_t full_rate_ns = kNsPerSecond / options.hz;
+  const int64_t seal_ns = options.seal_period_ms * 1'000'000ll;
+  int64_t grid = MonotonicNs();
+  gpu_used_ns.store(grid, std::memory_order_relaxed);  // stands alone
+  random ^= static_cast<uint64_t>(grid);
+  budget_begin_ns = grid;
+  output.Begin(grid);
+  for (;;) {
+    const int64_t slower = GpuInUse(grid) ? 1 : kIdleFactor;
+    const int64_t period = full_rate_ns * tick_stride * slower;
+    grid += period;
+    const int64_t late = MonotonicNs() - grid;
+    if (late > 0) {
+      missed += static_cast<uint64_t>(late / period + 1);
+      grid += (late / period + 1) * period;
+    }
+    // Up to a tenth of the period to either side: a program with a period of its own must not
+    // always be met at the same place.
+    random ^= random << 13;
+    random ^= random >> 7;
+    random ^= random << 17;
+    const int64_t jitter = static_cast<int64_t>(random % 2001) - 1000;
+    if (!WaitUntil(grid + period / 10 * jitter / 1000)) break;
+    const int64_t now = MonotonicNs();
+    Tick(now);
+    if (now - output.begin_ns() >= seal_ns * slower) output.Seal(now, Totals());
+    Budget(now);
+  }
+  output.Seal(MonotonicNs(), Totals());
+  cpu_ns = static_cast<uint64_t>(ThreadCpuNs());
+}
+
+proto::SamplerTotals HostSampler::State::Totals() const {
+  proto::SamplerTotals totals = {};
+  totals.sampler_cpu_ns = static_cast<uint64_t>(ThreadCpuNs());
+  totals.looks = ticks;
+  totals.ticks_missed = missed;
+  totals.stacks_unreadable = tools.stacks_unreadable;
+  return totals;
+}
+
+void HostSampler::State::Tick(int64_t now) {
+  const int64_t begin = ThreadCpuNs();
+  ++ticks;
+  TakeNoted();
+  AttachPython(&self, now);
+  LookAtOwn(now);
+  ScanThreads(now);
+  const int64_t middle = ThreadCpuNs();
+  own_cost_ns += middle - begin;
+  if (!options.children) return;
+  tools.native = nullptr;
+  children.Step(now, &tools);
+  LookAtChildren(now);
+  children_cost_ns += ThreadCpuNs() - middle;
+}
+
+// ---- Threads of this process ----
+
+WatchedThread* HostSampler::State::Watched(uint32_t id) {
+  for (WatchedThread& thread : watched) {
+    if (thread.tid == id) return &thread;
+  }
+  return nullptr;
+}
+
+void HostSampler::State::Watch(uint32_t id, uint8_t role) {
+  if (role == kRoleCuda && cuda_count == kMaxCuda) {
+    AddNote(&self, "threads that call CUDA", "more than 64: the others only if they are busy");
+    return;
+  }
+  WatchedThread* thread = Watched(id);
+  if (thread == nullptr) {
+    thread = Watched(0);
+    if (thread == nullptr) return;
+    thread->tid = id;
+    ++watched_count;
+  }
+  if (role == kRoleCuda && (thread->roles & kRoleCuda) == 0) ++cuda_count;
+  if (role == kRoleBusy && (thread->roles & kRoleBusy) == 0) ++busy_count;
+  thread->roles |= role;
+}
+
+void HostSampler::State::LetGo(WatchedThread* thread) {
+  if ((thread->roles & kRoleCuda) != 0) --cuda_count;
+  if ((thread->roles & kRoleBusy) != 0) --busy_count;
+  --watched_count;
+  noted.Forget(thread->tid);
+  Unwatch(thread, &tools);
+}
+
+void HostSampler::State::TakeNoted() {
+  while (const uint32_t id = noted.Take()) Watch(id, kRoleCuda);
+}
+
+void HostSampler::State::LookAtOwn(int64_t now) {
+  self.gil_begun = false;
+  tools.native = options.native ? &native : nullptr;
+  for (WatchedThread& thread : watched) {
+    if (thread.tid == 0) continue;
+    if (thread.roles == kRoleBusy && thread.look_ns != 0 &&
+        (ticks + thread.tid) % busy_stride != 0) {
+      continue;
+    }
+    if (!LookAtThread(&self, &thread, MonotonicNs(), &tools) ||
+        std::strncmp(thread.name, "gpuprobe", 8) == 0) {
+      LetGo(&thread);
+      continue;
+    }
+    output.Add(&self, &thread);
+    if ((thread.roles & kRoleBusy) != 0) JudgeBusy(&thread, now);
+  }
+}
+
+// A busy thread that has been idle for some seconds is let go of.
+void HostSampler::State::JudgeBusy(WatchedThread* thread, int64_t now) {
+  if (thread->window_begin_ns == 0) {
+    thread->window_begin_ns = now;
+    thread->window_begin_cpu_ns = thread->sched.cpu_ns;
+  }
+  const int64_t window = now - thread->window_begin_ns;
+  if (window < kNsPerSecond) return;
+  const uint64_t permille =
+      (thread->sched.cpu_ns - thread->window_begin_cpu_ns) * 1000 / static_cast<uint64_t>(window);
+  thread->idle_windows = permille < kIdlePermille ? thread->idle_windows + 1 : 0;
+  thread->window_begin_ns = now;
+  thread->window_begin_cpu_ns = thread->sched.cpu_ns;
+  if (thread->idle_windows < kIdleWindows) return;
+  if (thread->roles == kRoleBusy) return LetGo(thread);
+  thread->roles &= static_cast<uint8_t>(~kRoleBusy);
+  --busy_count;
+}
+
+void HostSampler::State::ScanThreads(int64_t now) {
+  if (now < next_scan_step_ns || now < next_scan_round_ns) return;
+  next_scan_step_ns = now + kScanStepNs;
+  // A round begins a second after the one before began, but takes as long as it takes.
+  if (scan.at_begin()) scan_begin_ns = now;
+  if (scan.Step(now, &VisitThread, this)) next_scan_round_ns = scan_begin_ns + kScanRoundNs;
+}
+
+void HostSampler::State::VisitThread(void* state, uint32_t id, uint32_t cpu_permille) {
+  State& s = *static_cast<State*>(state);
+  ++s.visits;
+  if (cpu_permille >= kBusyPermille) s.Promote(id);
+  if (s.options.children && id != s.self.pid) {
+    s.children.SeeChildrenOf(s.self.pid, id, MonotonicNs());
+  }
+}
+
+void HostSampler::State::Promote(uint32_t id) {
+  if (id == tid.load(std::memory_order_relaxed)) return;  // stored by this thread
+  const WatchedThread* known = Watched(id);
+  if (known != nullptr) return;
+  if (busy_count == kMaxBusy) {
+    AddNote(&self, "busy threads", "more than 16: the others are not looked at");
+    return;
+  }
+  Watch(id, kRoleBusy);
+}
+
+// ---- Children ----
+
+void HostSampler::State::TakeReaderBack(SampledProcess* process) {
+  for (size_t i = 0; i < reader_count; ++i) {
+    if (lent_to[i] == process) lent_to[i] = nullptr;
+  }
+  process->python = nullptr;
+  process->next_attach_ns = 0;
+}
+
+// A free reader, or that of a child that sleeps or has had its turn. False: none.
+bool HostSampler::State::LendReader(ChildProcess* child, int64_t now) {
+  size_t best = 0;
+  for (size_t i = 1; i < reader_count; ++i) {
+    if (lent_to[i] == nullptr) {
+      best = i;
+      break;
+    }
+    const ChildProcess* owner = children.OwnerOf(lent_to[i]);
+    if (now - owner->last_change_ns > kReaderIdleNs || now - lent_ns[i] > kReaderTurnNs) best = i;
+  }
+  if (best == 0) return false;
+  if (lent_to[best] != nullptr) TakeReaderBack(lent_to[best]);
+  lent_to[best] = &child->process;
+  lent_ns[best] = now;
+  child->process.python = &readers[best];
+  child->process.next_attach_ns = now;
+  return true;
+}
+
+void HostSampler::State::LookAtChild(ChildProcess* child, int64_t now) {
+  SampledProcess* process = &child->process;
+  process->gil_begun = false;
+  for (WatchedThread& thread : child->threads) {
+    if (thread.tid == 0) continue;
+    if (!LookAtThread(process, &thread, MonotonicNs(), &tools)) {
+      if (&thread == &child->threads[0]) {
+        TakeReaderBack(process);
+        return Children::End(child, &tools);
+      }
+      Unwatch(&thread, &tools);
+      continue;
+    }
+    if ((thread.flags & kSampleUnchanged) == 0) child->last_change_ns = now;
+    output.Add(process, &thread);
+  }
+}
+
+bool HostSampler::State::GpuInUse(int64_t now) const {
+  return now - gpu_used_ns.load(std::memory_order_relaxed) < kGpuUseNs;  // stands alone
+}
+
+void HostSampler::State::LookAtChildren(int64_t now) {
+  const bool gpu_in_use = GpuInUse(now);
+  size_t looked = 0;
+  bool attached = false;
+  for (size_t i = 0; i < Children::kMaxChildren && looked < children_per_tick; ++i) {
+    ChildProcess* child = children.at(next_child);
+    next_child = (next_child + 1) % Children::kMaxChildren;
+    if (child->process.pid == 0) continue;
+    if (child->ended || child->records_itself) {
+      if (child->process.python != nullptr) TakeReaderBack(&child->process);
+      if (child->ended && output.AddEnded(child->process, now)) children.Free(child);
+      continue;
+    }
+    if (!gpu_in_use) continue;
+    ++looked;
+    const bool has_run = (child->threads[0].flags & kSampleUnchanged) == 0;
+    if (options.python && child->process.python == nullptr && has_run && !attached) {
+      LendReader(child, now);
+    }
+    // At most one in a tick: it reads the process's maps and files.
+    if (!attached) attached = AttachPython(&child->process, now);
+    LookAtChild(child, now);
+  }
+}
+
+// ---- Cost ----
+
+void HostSampler::State::NoteRate() {
+  char text[80];
+  std::snprintf(text, sizeof text, "%u Hz, to stay within %.1f %% of a core",
+                options.hz / tick_stride, static_cast<double>(budget_ppm) / 10'000);
+  AddNote(&self, "rate lowered", text);
+}
+
+void HostSampler::State::Budget(int64_t now) {
+  const int64_t elapsed = now - budget_begin_ns;
+  if (elapsed < kBudgetWindowNs) return;
+  const int64_t own_ppm = own_cost_ns * 1000 / (elapsed / 1000);
+  const int64_t children_ppm = children_cost_ns * 1000 / (elapsed / 1000);
+  budget_begin_ns = now;
+  own_cost_ns = children_cost_ns = 0;
+  // Twice in a row: finding the interpreter and reading the maps cost some milliseconds, once.
+  const bool over = own_ppm > budget_ppm;
+  if (over && was_over) {
+    if (busy_stride < kMaxStride && busy_count != 0) {
+      busy_stride *= 2;
+    } else if (tick_stride < kMaxStride) {
+      tick_stride *= 2;
+      NoteRate();
+    }
+  } else if (own_ppm * 3 < budget_ppm) {  // twice as much would fit, and some
+    if (tick_stride > 1) {
+      tick_stride /= 2;
+    } else if (busy_stride > 1) {
+      busy_stride /= 2;
+    }
+  }
+  was_over = over;
+  if (children_ppm > budget_ppm && children_per_tick > 1) {
+    children_per_tick /= 2;
+  } else if (children_ppm * 3 < budget_ppm && children_per_tick < kChildrenPerTick) {
+    children_per_tick *= 2;
+  }
+}
+
+}  // namespace gpuprobe::sampler

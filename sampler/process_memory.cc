@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+#include "sampler/process_memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "sampler/process_path.h"
+
+namespace gpuprobe::sampler {
+namespace {
+
+constexpr uint64_t kPageBytes = 4096;
+// Places a call: 2 x 128 iovecs are 4 KiB of our stack, and the cost of a call is spread thin by
+// then.
+constexpr size_t kPiecesPerCall = 128;
+
+bool ReadFully(int fd, uint64_t address, void* out, size_t size) {
+  auto* to = static_cast<uint8_t*>(out);
+  while (size > 0) {
+    const ssize_t got = pread64(fd, to, size, static_cast<off64_t>(address));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    to += got;
+    address += static_cast<uint64_t>(got);
+    size -= static_cast<size_t>(got);
+  }
+  return true;
+}
+
+// The start of the first readable mapping; 0: none.
+uint64_t FirstReadableMapping(pid_t pid) {
+  char path[kProcPathBytes];
+  FormatProcPath(path, pid, "/maps");
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  char line[256];
+  const ssize_t got = read(fd, line, sizeof(line));
+  close(fd);
+  // The lowest mapping is the executable's first segment, readable in every program.
+  uint64_t address = 0;
+  for (ssize_t i = 0; i < got; ++i) {
+    const char c = line[i];
+    if (c >= '0' && c <= '9') {
+      address = address << 4 | static_cast<uint64_t>(c - '0');
+    } else if (c >= 'a' && c <= 'f') {
+      address = address << 4 | static_cast<uint64_t>(c - 'a' + 10);
+    } else {
+      return address;
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+bool ProcessMemory::Open(pid_t pid, uint64_t probe) {
+  Close();
+  pid_ = pid;
+  error_ = 0;
+  if (probe == 0) probe = FirstReadableMapping(pid);
+  if (probe == 0) {
+    error_ = errno != 0 ? errno : ESRCH;
+    return false;
+  }
+  char byte;
+  if (Read(probe, &byte, 1)) return true;
+  error_ = errno;
+  // A seccomp filter may forbid the call and yet leave the file open.
+  char path[kProcPathBytes];
+  FormatProcPath(path, pid, "/mem");
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  if (!ReadFully(fd, probe, &byte, 1)) {
+    close(fd);
+    return false;
+  }
+  mem_fd_ = fd;
+  error_ = 0;
+  return true;
+}
+
+void ProcessMemory::Close() {
+  if (mem_fd_ >= 0) close(mem_fd_);
+  mem_fd_ = -1;
+  pid_ = 0;
+}
+
+bool ProcessMemory::Read(uint64_t address, void* out, size_t size) const {
+  if (mem_fd_ >= 0) return ReadFully(mem_fd_, address, out, size);
+  iovec local = {out, size};
+  iovec remote = {reinterpret_cast<void*>(address), size};
+  return process_vm_readv(pid_, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(size);
+}
+
+size_t ProcessMemory::ReadUpTo(uint64_t address, void* out, size_t size) const {
+  auto* to = static_cast<uint8_t*>(out);
+  size_t done = 0;
+  while (done < size) {
+    // One iovec a page: what is left out of a partial transfer is whole iovecs
+    // (process_vm_readv(2)).
+    iovec remote[kPiecesPerCall];
+    size_t count = 0, bytes = 0;
+    while (count < kPiecesPerCall && done + bytes < size) {
+      const uint64_t at = address + done + bytes;
+      const size_t piece =
+          std::min<uint64_t>(size - done - bytes, kPageBytes - (at & (kPageBytes - 1)));
+      remote[count++] = {reinterpret_cast<void*>(at), piece};
+      bytes += piece;
+    }
+    ssize_t got;
+    if (mem_fd_ >= 0) {
+      got = pread64(mem_fd_, to + done, bytes, static_cast<off64_t>(address + done));
+    } else {
+      iovec local = {to + done, bytes};
+      got = process_vm_readv(pid_, &local, 1, remote, count, 0);
+    }
+    if (got <= 0) break;
+    done += static_cast<size_t>(got);
+    if (static_cast<size_t>(got) < bytes) break;
+  }
+  return done;
+}
+
+bool ProcessMemory::ReadPieces(const Piece* pieces, size_t count) const {
+  if (mem_fd_ >= 0) {
+    for (size_t i = 0; i < count; ++i) {
+      if (!ReadFully(mem_fd_, pieces[i].address, pieces[i].out, pieces[i].size)) return false;
+    }
+    return true;
+  }
+  while (count > 0) {
+    iovec local[kPiecesPerCall], remote[kPiecesPerCall];
+    size_t locals = 0, bytes = 0;
+    const size_t now = std::min(count, kPiecesPerCall);
+    for (size_t i = 0; i < now; ++i) {
+      remote[i] = {reinterpret_cast<void*>(pieces[i].address), pieces[i].size};
+      bytes += pieces[i].size;
+      // Places side by side on our side are one iovec: fewer for the kernel to walk.
+      if (locals > 0 &&
+          static_cast<char*>(local[locals - 1].iov_base) + local[locals - 1].iov_len ==
+              pieces[i].out) {
+        local[locals - 1].iov_len += pieces[i].size;
+      } else {
+        local[locals++] = {pieces[i].out, pieces[i].size};
+      }
+    }
+    if (process_vm_readv(pid_, local, locals, remote, now, 0) != static_cast<ssize_t>(bytes)) {
+      return false;
+    }
+    pieces += now;
+    count -= now;
+  }
+  return true;
+}
+
+}  // namespace gpuprobe::sampler

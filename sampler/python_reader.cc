@@ -1,0 +1,472 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+#include "sampler/python_reader.h"
+
+#include <errno.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+
+#include "sampler/process_path.h"
+#include "sampler/python_code_cache.h"
+#include "sampler/python_frames.h"
+#include "sampler/python_layout.h"
+#include "sampler/python_runtime.h"
+
+namespace gpuprobe::sampler {
+namespace {
+
+constexpr size_t kMaxThreads = 512;
+constexpr size_t kMaxInterpreters = 64;
+constexpr uint32_t kListedThreadBytes = 192;  // to the end of the ids, in every version
+// One for the first sight of new code, two for what changed meanwhile.
+constexpr int kStackTries = 4;
+constexpr size_t kVersionBytes = 16;
+
+template <typename T>
+T At(const uint8_t* bytes, uint32_t offset) {
+  T value;
+  memcpy(&value, bytes + offset, sizeof(value));
+  return value;
+}
+
+struct ThreadEntry {
+  uint64_t state;  // PyThreadState
+  uint64_t pthread;
+  pid_t tid;
+};
+
+struct InterpreterEntry {
+  uint64_t address;
+  size_t first_thread, thread_count;
+};
+
+}  // namespace
+
+struct PythonReader::State {
+  const ProcessMemory* memory = nullptr;
+  PythonStatus status = PythonStatus::kNone;
+  const char* reason = "";
+  char version[kVersionBytes] = {};
+  PythonRuntime runtime;
+  PythonFrameWalk walk;
+  PythonCodeCache cache;
+  GilState gil;
+  uint64_t main_interpreter = 0;
+
+  InterpreterEntry interpreters[kMaxInterpreters];
+  size_t interpreter_count = 0;
+  ThreadEntry threads[kMaxThreads];  // newest first within each interpreter
+  size_t thread_count = 0;
+  uint32_t listed_bytes = 0;
+
+  // Scratch.
+  uint8_t thread_images[kMaxThreads * kListedThreadBytes];
+  ProcessMemory::Piece pieces[kMaxThreads + 2 * kMaxInterpreters + 8];
+  uint64_t interpreter_links[kMaxInterpreters][2];  // next, first thread
+  uint32_t tids[kMaxThreads];
+  uint8_t check_images[kMaxStackDepth * PythonCodeCache::kMaxCheckBytes];
+  const PythonCodeCache::Entry* checked[PythonFrameWalk::kMaxFrames];
+  PythonCodeCache::Check unique[kMaxStackDepth];
+  ProcessMemory::Piece check_pieces[kMaxStackDepth * PythonCodeCache::kMaxCheckPieces + 1];
+  PythonFrameWalk::Memory walk_memory;
+  PythonCodeCache::Memory cache_memory;
+  PythonRuntimeFinder::Scratch finder;
+
+  void Begin();
+  bool Runtime(uint64_t* head, bool* finalizing);
+  bool ListAsBefore(uint64_t head);
+  void ListAnew(uint64_t head);
+  void ListThreads(InterpreterEntry* interpreter, uint64_t thread);
+  void TakeTids();
+  void LookAtGil();
+  void SetVersion();
+  Read ReadThread(uint64_t thread, LocationTable* table, PythonStack* out);
+  Read Describe(PythonStack* out);
+  bool CheckCodes(uint8_t* opcode);
+  bool InCFunction(const PythonFrame& frame, int64_t offset, uint8_t opcode);
+};
+
+namespace {
+
+// The instruction's offset in its code; false: outside.
+bool OffsetIn(const PythonLayout& layout, const PythonCodeCache::Entry& entry,
+              const PythonFrame& frame, int64_t* out) {
+  int64_t offset = frame.instruction;
+  if (layout.minor >= 11) {
+    offset = static_cast<int64_t>(static_cast<uint64_t>(frame.instruction) - frame.code) -
+             layout.code_instructions;
+  }
+  if (offset >= static_cast<int64_t>(entry.instruction_bytes) || offset < -2) return false;
+  if (offset > 0 && offset % 2 != 0) return false;
+  *out = offset;
+  return true;
+}
+
+bool IsEntryFrame(const PythonFrame& frame) { return frame.owner >= kFirstEntryFrameOwner; }
+
+// A frame whose function has not begun (the interpreter hides those too), or that belongs to no
+// function (the little frame that runs __init__ for a class from 3.13 on).
+bool IsIncomplete(const PythonLayout& layout, const PythonCodeCache::Entry& entry,
+                  const PythonFrame& frame, int64_t offset) {
+  return layout.minor >= 11 && frame.owner != kGeneratorFrameOwner &&
+         offset < int64_t{entry.fields.first_traceable} * 2;
+}
+
+}  // namespace
+
+// --- The interpreter and its threads ---------------------------------------------------------
+
+size_t PythonReader::MemoryBytes() { return sizeof(State); }
+
+void PythonReader::Init(void* memory) {
+  // The memory is zeroed, and that is each member's initial state but for `reason`.
+  state_ = static_cast<State*>(memory);
+  state_->reason = "";
+  state_->walk.Init(&state_->walk_memory);
+  state_->cache.Init(&state_->cache_memory);
+}
+
+PythonStatus PythonReader::Attach(const ProcessMemory* memory) {
+  State& s = *state_;
+  s.memory = memory;
+  s.reason = "";
+  s.thread_count = s.interpreter_count = 0;
+  s.gil = {};
+  s.runtime = {};
+  s.version[0] = '\0';
+  if (memory->error() != 0 || memory->pid() == 0) {
+    s.status = PythonStatus::kUnreadable;
+    s.reason = "its memory cannot be read";
+    return s.status;
+  }
+  s.status = PythonRuntimeFinder::Find(*memory, &s.finder, &s.runtime, &s.reason);
+  if (s.status == PythonStatus::kReady || s.status == PythonStatus::kUnsupported) s.SetVersion();
+  if (s.status == PythonStatus::kReady) s.Begin();
+  return s.status;
+}
+
+PythonStatus PythonReader::AttachRuntime(const ProcessMemory* memory,
+                                         const PythonRuntime& runtime) {
+  State& s = *state_;
+  s.memory = memory;
+  s.reason = "";
+  s.runtime = runtime;
+  s.status = PythonStatus::kReady;
+  s.SetVersion();
+  s.Begin();
+  return s.status;
+}
+
+void PythonReader::State::Begin() {
+  thread_count = interpreter_count = 0;
+  gil = {};
+  const PythonLayout& layout = runtime.layout;
+  uint32_t last = std::max(
+      {layout.thread_next, layout.thread_prev, layout.thread_interpreter, layout.thread_pthread});
+  if (layout.thread_native_id != kNoOffset) last = std::max(last, layout.thread_native_id);
+  listed_bytes = last + 8;
+  if (listed_bytes > kListedThreadBytes) {
+    status = PythonStatus::kUnsupported;
+    reason = "the offsets that this Python publishes cannot be";
+    return;
+  }
+  walk.Reset(memory, &runtime.layout);
+  cache.Reset(memory, &runtime, nullptr);
+}
+
+PythonStatus PythonReader::status() const { return state_->status; }
+const char* PythonReader::version() const { return state_->version; }
+const char* PythonReader::reason() const { return state_->reason; }
+const GilState& PythonReader::gil() const { return state_->gil; }
+
+void PythonReader::State::SetVersion() {
+  const uint32_t hex = runtime.version_hex;
+  if (hex == 0) return;
+  char* to = version;
+  to += FormatDecimal(to, hex >> 24);
+  *to++ = '.';
+  to += FormatDecimal(to, hex >> 16 & 0xFF);
+  if ((hex & 0xFFFF) != 0) {
+    *to++ = '.';
+    to += FormatDecimal(to, hex >> 8 & 0xFF);
+  }
+  *to = '\0';
+}
+
+bool PythonReader::State::Runtime(uint64_t* head, bool* finalizing) {
+  const PythonLayout& layout = runtime.layout;
+  uint64_t ending = 0, links[2] = {};
+  const ProcessMemory::Piece wanted[] = {
+      {runtime.address + layout.runtime_finalizing, &ending, sizeof(ending)},
+      {runtime.address + layout.runtime_interpreters, links, sizeof(links)},
+  };
+  if (!memory->ReadPieces(wanted, std::size(wanted))) return false;
+  *head = links[0];
+  main_interpreter = links[1];
+  *finalizing = ending != 0;
+  return true;
+}
+
+// Reads all that was listed last time in one call: true if the list is the same.
+bool PythonReader::State::ListAsBefore(uint64_t head) {
+  if (interpreter_count == 0 || interpreters[0].address != head) return false;
+  const PythonLayout& layout = runtime.layout;
+  size_t count = 0;
+  for (size_t i = 0; i < interpreter_count; ++i) {
+    const uint64_t address = interpreters[i].address;
+    pieces[count++] = {address + layout.interpreter_next, &interpreter_links[i][0], 8};
+    pieces[count++] = {address + layout.interpreter_threads, &interpreter_links[i][1], 8};
+  }
+  for (size_t i = 0; i < thread_count; ++i) {
+    pieces[count++] = {threads[i].state, thread_images + i * listed_bytes, listed_bytes};
+  }
+  if (!memory->ReadPieces(pieces, count)) return false;
+  for (size_t i = 0; i < interpreter_count; ++i) {
+    const uint64_t next = i + 1 < interpreter_count ? interpreters[i + 1].address : 0;
+    if (interpreter_links[i][0] != next) return false;
+    const size_t end = interpreters[i].first_thread + interpreters[i].thread_count;
+    uint64_t expected = interpreter_links[i][1];
+    for (size_t t = interpreters[i].first_thread; t < end; ++t) {
+      const uint8_t* image = thread_images + t * listed_bytes;
+      if (threads[t].state != expected ||
+          At<uint64_t>(image, layout.thread_interpreter) != interpreters[i].address) {
+        return false;
+      }
+      expected = At<uint64_t>(image, layout.thread_next);
+    }
+    if (expected != 0) return false;
+  }
+  return true;
+}
+
+void PythonReader::State::ListThreads(InterpreterEntry* interpreter, uint64_t thread) {
+  const PythonLayout& layout = runtime.layout;
+  uint64_t before = 0;
+  while (thread != 0 && thread_count < kMaxThreads) {
+    uint8_t* image = thread_images + thread_count * listed_bytes;
+    if (!memory->Read(thread, image, listed_bytes)) return;
+    // A state that is taken out or put in right now; what follows is met at the next look.
+    if (At<uint64_t>(image, layout.thread_interpreter) != interpreter->address ||
+        At<uint64_t>(image, layout.thread_prev) != before) {
+      return;
+    }
+    threads[thread_count++] = {.state = thread};
+    ++interpreter->thread_count;
+    before = thread;
+    thread = At<uint64_t>(image, layout.thread_next);
+  }
+}
+
+void PythonReader::State::ListAnew(uint64_t head) {
+  const PythonLayout& layout = runtime.layout;
+  interpreter_count = thread_count = 0;
+  while (head != 0 && interpreter_count < kMaxInterpreters) {
+    uint64_t next = 0, first = 0;
+    const ProcessMemory::Piece wanted[] = {
+        {head + layout.interpreter_next, &next, sizeof(next)},
+        {head + layout.interpreter_threads, &first, sizeof(first)},
+    };
+    if (!memory->ReadPieces(wanted, std::size(wanted))) return;
+    InterpreterEntry& interpreter = interpreters[interpreter_count++];
+    interpreter = {.address = head, .first_thread = thread_count};
+    ListThreads(&interpreter, first);
+    head = next;
+  }
+}
+
+// The Linux ids of the listed threads.
+void PythonReader::State::TakeTids() {
+  const PythonLayout& layout = runtime.layout;
+  for (size_t i = 0; i < thread_count; ++i) {
+    const uint8_t* image = thread_images + i * listed_bytes;
+    if (layout.thread_native_id != kNoOffset) {
+      threads[i].tid = static_cast<pid_t>(At<uint64_t>(image, layout.thread_native_id));
+    } else {
+      threads[i].pthread = At<uint64_t>(image, layout.thread_pthread);
+      pieces[i] = {threads[i].pthread + kTidInPthread, &tids[i], sizeof(tids[i])};
+    }
+  }
+  if (layout.thread_native_id != kNoOffset) return;
+  const bool all = memory->ReadPieces(pieces, thread_count);
+  for (size_t i = 0; i < thread_count; ++i) {
+    // One that has ended may have left nothing mapped.
+    const bool known = all || memory->ReadPieces(&pieces[i], 1);
+    threads[i].tid = known ? static_cast<pid_t>(tids[i]) : 0;
+  }
+}
+
+void PythonReader::State::LookAtGil() {
+  const PythonLayout& layout = runtime.layout;
+  gil = {};
+  uint64_t lock = runtime.address + layout.runtime_gil;
+  if (layout.interpreter_gil != kNoOffset) {
+    if (main_interpreter == 0 ||
+        !memory->ReadValue(main_interpreter + layout.interpreter_gil, &lock) || lock == 0) {
+      return;
+    }
+  }
+  uint8_t image[kListedThreadBytes];
+  const uint32_t bytes = std::max(layout.gil_last_holder, layout.gil_locked) + 8;
+  if (bytes > sizeof(image) || !memory->Read(lock, image, bytes)) return;
+  const auto locked = At<int32_t>(image, layout.gil_locked);
+  if (locked < -1 || locked > 1) return;
+  gil.known = true;
+  gil.locked = locked == 1;
+  gil.begin_address = lock;
+  gil.end_address = lock + layout.gil_bytes;
+  if (!gil.locked) return;
+  const auto holder = At<uint64_t>(image, layout.gil_last_holder);
+  for (size_t i = 0; i < thread_count; ++i) {
+    if (threads[i].state == holder) gil.holder_tid = threads[i].tid;
+  }
+}
+
+bool PythonReader::BeginLook() {
+  State& s = *state_;
+  if (s.status != PythonStatus::kReady && s.status != PythonStatus::kFinalizing) return false;
+  uint64_t head = 0;
+  bool finalizing = false;
+  s.gil = {};
+  if (!s.Runtime(&head, &finalizing)) {
+    s.thread_count = s.interpreter_count = 0;
+    return false;
+  }
+  s.status = finalizing ? PythonStatus::kFinalizing : PythonStatus::kReady;
+  if (finalizing || head == 0) {
+    s.thread_count = s.interpreter_count = 0;
+    return false;
+  }
+  if (!s.ListAsBefore(head)) s.ListAnew(head);
+  s.TakeTids();
+  s.LookAtGil();
+  return true;
+}
+
+// --- Stacks -----------------------------------------------------------------------------------
+
+// Looks whether the code objects of the walked frames are still those of the cache, and takes new
+// ones in. True if all were there before the walk; if not, another walk may find them so.
+bool PythonReader::State::CheckCodes(uint8_t* opcode) {
+  const PythonLayout& layout = runtime.layout;
+  size_t unique_count = 0, count = 0;
+  uint8_t* to = check_images;
+  size_t of_frame[PythonFrameWalk::kMaxFrames];
+  bool known[kMaxStackDepth];
+  for (size_t i = 0; i < walk.count(); ++i) {
+    const PythonFrame& frame = walk.frame(i);
+    if (IsEntryFrame(frame)) continue;
+    size_t at = 0;
+    while (at < unique_count && unique[at].address != frame.code) ++at;
+    of_frame[i] = at;
+    if (at < unique_count) continue;
+    PythonCodeCache::Check& check = unique[unique_count++];
+    check = {.address = frame.code, .entry = cache.Find(frame.code)};
+    cache.AddPieces(&check, unique, unique_count - 1, &to, check_pieces, &count);
+  }
+  // What the innermost frame executes.
+  *opcode = 0;
+  const PythonFrame& inner = walk.frame(0);
+  if (!IsEntryFrame(inner) && inner.instruction > 0) {
+    uint64_t address = static_cast<uint64_t>(inner.instruction);
+    if (layout.minor < 11) {
+      const PythonCodeCache::Entry* entry = cache.Find(inner.code);
+      address = entry == nullptr ? 0 : entry->fields.instructions + layout.bytes_begin + address;
+    }
+    if (address != 0) check_pieces[count++] = {address, opcode, 1};
+  }
+  const bool readable = memory->ReadPieces(check_pieces, count);
+  bool all = true;
+  for (size_t i = 0; i < unique_count; ++i) {
+    // Where the texts of an object that has gone were, there may be nothing any more.
+    known[i] = unique[i].entry != nullptr &&
+               (readable ? cache.Matches(unique[i]) : cache.StillThere(*unique[i].entry));
+    all = all && known[i];
+  }
+  // Only now: taking one in may throw out an entry of this very stack.
+  for (size_t i = 0; i < unique_count; ++i) {
+    if (!known[i]) cache.Load(unique[i].address);
+  }
+  all = all && readable;
+  if (!all) return false;
+  for (size_t i = 0; i < walk.count(); ++i) {
+    checked[i] = IsEntryFrame(walk.frame(i)) ? nullptr : unique[of_frame[i]].entry;
+  }
+  return true;
+}
+
+bool PythonReader::State::InCFunction(const PythonFrame& frame, int64_t offset, uint8_t opcode) {
+  const PythonLayout& layout = runtime.layout;
+  const uint8_t tracing = LineTracingOpcode(layout.minor);
+  if (opcode == tracing && tracing != 0) {
+    uint64_t monitoring = 0, lines = 0;
+    if (layout.code_monitoring == kNoOffset ||
+        !memory->ReadValue(frame.code + layout.code_monitoring, &monitoring) ||
+        !memory->ReadValue(monitoring + layout.monitoring_lines, &lines) ||
+        !memory->ReadValue(lines + static_cast<uint64_t>(offset), &opcode)) {
+      return false;
+    }
+  }
+  return IsPythonCallOpcode(layout.minor, opcode);
+}
+
+PythonReader::Read PythonReader::State::Describe(PythonStack* out) {
+  uint8_t opcode = 0;
+  if (!CheckCodes(&opcode)) return Read::kTorn;
+  const PythonLayout& layout = runtime.layout;
+  out->depth = 0;
+  out->cut = walk.cut();
+  out->in_c_function = false;
+  out->partial = walk.partial();
+  bool innermost = !walk.partial();
+  for (size_t i = 0; i < walk.count(); ++i) {
+    if (checked[i] == nullptr) continue;
+    const PythonCodeCache::Entry& entry = *checked[i];
+    int64_t offset;
+    if (!OffsetIn(layout, entry, walk.frame(i), &offset)) return Read::kTorn;
+    if (IsIncomplete(layout, entry, walk.frame(i), offset)) {
+      innermost = false;
+      continue;
+    }
+    if (out->depth == kMaxStackDepth) {
+      out->cut = true;
+      break;
+    }
+    if (!cache.Locate(entry, offset, &out->frames[out->depth])) return Read::kTorn;
+    ++out->depth;
+    if (innermost && i == 0) out->in_c_function = InCFunction(walk.frame(i), offset, opcode);
+    innermost = false;
+  }
+  return out->depth > 0 ? Read::kOk : Read::kNoPython;
+}
+
+PythonReader::Read PythonReader::State::ReadThread(uint64_t thread, LocationTable* table,
+                                                   PythonStack* out) {
+  if (cache.table() != table) cache.Reset(memory, &runtime, table);
+  for (int attempt = 0; attempt < kStackTries; ++attempt) {
+    const PythonFrameWalk::Result result = walk.Walk(thread);
+    if (result == PythonFrameWalk::Result::kNoFrames) return Read::kNoPython;
+    if (result == PythonFrameWalk::Result::kTorn) continue;
+    const Read read = Describe(out);
+    if (read != Read::kTorn) return read;
+  }
+  return Read::kTorn;
+}
+
+PythonReader::Read PythonReader::ReadStack(pid_t tid, LocationTable* table, PythonStack* out) {
+  out->depth = 0;
+  out->cut = false;
+  out->in_c_function = false;
+  out->partial = false;
+  // A thread may have a state in each of several interpreters; the newest with a stack is where it
+  // is now, since it entered that one from the others.
+  for (size_t i = 0; i < state_->thread_count; ++i) {
+    if (state_->threads[i].tid != tid) continue;
+    const Read read = state_->ReadThread(state_->threads[i].state, table, out);
+    if (read != Read::kNoPython) return read;
+  }
+  return Read::kNoPython;
+}
+
+}  // namespace gpuprobe::sampler

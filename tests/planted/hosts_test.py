@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright the gpuprobe authors.
+"""Hosts that are hard to watch cannot tell that they are watched: a Python program that is hostile to
+readers of its stacks, under every CPython that is found here, and a program full of blocking calls that
+do not retry."""
+
+import functools
+import glob
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import run_planted  # noqa: E402
+
+SOURCE = pathlib.Path(os.environ["GPUPROBE_TEST_SOURCE_DIR"])
+BUILD = pathlib.Path(os.environ["GPUPROBE_TEST_BUILD_DIR"])
+RUN_SIM = SOURCE / "tests" / "sim" / "run-sim"
+EINTR_HOST = BUILD / "tests" / "planted" / "eintr_host"
+HOSTILE = HERE / "hostile_python.py"
+HOSTILE_EXIT_CODE = 23
+TIMEOUT_S = 120
+OLDEST = (3, 9)
+
+
+@functools.lru_cache(maxsize=None)
+def interpreters():
+    """{(3, 12): path, ...}: on the PATH, and where pyenv keeps them."""
+    found = {}
+    names = glob.glob(os.path.expanduser("~/.pyenv/versions/*/bin/python3"))
+    for minor in range(OLDEST[1], 20):
+        names.append(shutil.which("python3.%d" % minor))
+    for name in [sys.executable, *filter(None, names)]:
+        question = "import sys; print(*sys.version_info[:2])"
+        done = subprocess.run([name, "-c", question], stdout=subprocess.PIPE, check=False)
+        version = tuple(int(part) for part in done.stdout.split())
+        if done.returncode == 0 and version >= OLDEST:
+            found.setdefault(version, name)
+    return found
+
+
+def counts_by_call(stdout):
+    """{call: {"calls": n, "interrupted": n, "early": n, "wrong": n}} of what eintr_host prints."""
+    by_call = {}
+    for line in stdout.splitlines():
+        name, *words = line.split()
+        by_call[name] = {key: int(value) for key, value in (word.split("=") for word in words)}
+    return by_call
+
+
+class HostsTest(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        if not (BUILD / "sim" / "lib" / "libcuda.so.1").exists():
+            self.skipTest("the simulated GPU was not built")
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="gpuprobe-hosts-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def arguments(self, command, probe):
+        """The command line and environment of a host, watched or not."""
+        environment = run_planted.clean_environment()
+        environment.update(
+            GPUPROBE_BUILD_DIR=str(BUILD),
+            GPUPROBE_OUT=str(self.folder / "run"),
+            PYTHONDONTWRITEBYTECODE="1",
+        )
+        options = [] if probe else ["--no-preload"]
+        return [str(word) for word in (RUN_SIM, *options, "--", *command)], environment
+
+    def run_host(self, command, probe):
+        return run_planted.run_bounded(*self.arguments(command, probe), TIMEOUT_S)
+
+    def start(self, command, probe):
+        command_line, environment = self.arguments(command, probe)
+        process = subprocess.Popen(command_line, env=environment, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.kill)
+        return process
+
+    def assert_readable(self):
+        """The trace is there and whole."""
+        done = subprocess.run(
+            [BUILD / "dist" / "bin" / "probe-report", self.folder / "run"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+    def check_python(self, version):
+        if version not in interpreters():
+            self.skipTest("no CPython %d.%d here" % version)
+        command = [interpreters()[version], HOSTILE, "--seconds", "0.2"]
+        without, watched = self.run_host(command, False), self.run_host(command, True)
+        self.assertEqual(without[0], HOSTILE_EXIT_CODE, without)
+        self.assertEqual(watched, without)
+        self.assert_readable()
+
+    def test_no_blocking_call_is_cut_short(self):
+        code, stdout, stderr = self.run_host([EINTR_HOST], True)
+        self.assertEqual((code, stderr), (0, ""))
+        by_call = counts_by_call(stdout)
+        self.assertGreater(len(by_call), 20)
+        for name, counts in by_call.items():
+            self.assertGreater(counts.pop("calls"), 0, name)
+            self.assertEqual(counts, {"interrupted": 0, "early": 0, "wrong": 0}, name)
+        self.assert_readable()
+
+    def test_the_host_notices_when_its_calls_are_cut_short(self):
+        """Stopping and continuing a process interrupts some of its calls, without any handler."""
+        process = self.start([EINTR_HOST], False)
+        for _ in range(10):
+            time.sleep(0.1)
+            process.send_signal(signal.SIGSTOP)
+            process.send_signal(signal.SIGCONT)
+        stdout, _ = process.communicate(timeout=TIMEOUT_S)
+        by_call = counts_by_call(stdout)
+        self.assertGreater(by_call["total"]["interrupted"], 0)
+        for name in ("epoll_wait", "sigtimedwait", "recv_limit"):
+            self.assertGreater(by_call[name]["interrupted"], 0, stdout)
+
+
+def add_python_tests():
+    versions = set(interpreters()) | {(3, minor) for minor in range(OLDEST[1], 14)}
+    for version in sorted(versions):
+
+        def test(self, version=version):
+            self.check_python(version)
+
+        setattr(HostsTest, "test_hostile_python_%d_%d_cannot_tell" % version, test)
+
+
+add_python_tests()
+
+
+if __name__ == "__main__":
+    unittest.main()

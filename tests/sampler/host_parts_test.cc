@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+//
+// The parts of the sampler that need no process to look at: texts of /proc, and what goes between
+// the threads.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "sampler/noted_threads.h"
+#include "sampler/proc_files.h"
+#include "sampler/sealed_pieces.h"
+#include "sampler/wait_target.h"
+
+namespace gpuprobe::sampler {
+namespace {
+
+TEST(ProcFiles, SchedStatIsThreeNumbers) {
+  SchedStat s;
+  ASSERT_TRUE(ParseSchedStat("77773 1511085 2\n", &s));
+  EXPECT_EQ(s.cpu_ns, 77773u);
+  EXPECT_EQ(s.runnable_ns, 1511085u);
+  EXPECT_EQ(s.slices, 2u);
+  EXPECT_FALSE(ParseSchedStat("77773 15", &s));
+  EXPECT_FALSE(ParseSchedStat("", &s));
+}
+
+TEST(ProcFiles, ASystemCallHasArgumentsAndRegisters) {
+  SyscallFile call;
+  ASSERT_TRUE(
+      ParseSyscallFile("202 0x7f01 0x189 0x0 0x0 0x0 0xffffffff 0x7ffc01a4 0x7f137513\n", &call));
+  EXPECT_FALSE(call.running);
+  EXPECT_EQ(call.number, 202);
+  EXPECT_EQ(call.args[0], 0x7f01u);
+  EXPECT_EQ(call.args[5], 0xffffffffu);
+  EXPECT_EQ(call.sp, 0x7ffc01a4u);
+  EXPECT_EQ(call.pc, 0x7f137513u);
+  ASSERT_TRUE(ParseSyscallFile("running\n", &call));
+  EXPECT_TRUE(call.running);
+  ASSERT_TRUE(ParseSyscallFile("-1 0x7ffc 0x7f13\n", &call));
+  EXPECT_EQ(call.number, -1);
+  EXPECT_EQ(call.sp, 0x7ffcu);
+  EXPECT_FALSE(ParseSyscallFile("202 0x7f01 0x189", &call));
+  EXPECT_FALSE(ParseSyscallFile("", &call));
+}
+
+TEST(ProcFiles, ANameMayHoldAnything) {
+  StatFile stat;
+  ASSERT_TRUE(
+      ParseStatFile("17 (a) S (b) R 3 17 17 0 -1 4194304 90 0 0 0 12 30 0 0 20 0 5 0 "
+                    "6789 1 2\n",
+                    &stat));
+  EXPECT_STREQ(stat.name, "a) S (b");
+  EXPECT_EQ(stat.state, 'R');
+  EXPECT_EQ(stat.parent_pid, 3u);
+  EXPECT_EQ(stat.cpu_ticks, 42u);
+  EXPECT_EQ(stat.threads, 5u);
+  EXPECT_EQ(stat.start_ticks, 6789u);
+  EXPECT_FALSE(ParseStatFile("17 (a S", &stat));
+  EXPECT_FALSE(ParseStatFile("17 (a) S 3 17", &stat));
+  EXPECT_FALSE(ParseStatFile("", &stat));
+}
+
+TEST(ProcFiles, PathsHaveRoomForTheLargestNumbers) {
+  char path[kTaskPathBytes];
+  ProcPath(4294967295u, 4294967295u, "fd/4294967295", path);
+  EXPECT_STREQ(path, "/proc/4294967295/task/4294967295/fd/4294967295");
+  ProcPath(1, 0, "maps", path);
+  EXPECT_STREQ(path, "/proc/1/maps");
+}
+
+TEST(WaitTarget, LinksBecomeKinds) {
+  const struct {
+    const char *link, *kind;
+  } cases[] = {{"pipe:[17]", "pipe"},
+               {"socket:[17]", "socket"},
+               {"anon_inode:[eventfd]", "eventfd"},
+               {"anon_inode:[eventpoll]", "epoll"},
+               {"anon_inode:[timerfd]", "timerfd"},
+               {"anon_inode:inotify", "inotify"},
+               {"/dev/nvidia0", "/dev/nvidia0"},
+               {"", ""}};
+  for (const auto& c : cases) {
+    char out[kWaitTargetBytes];
+    DescribeLink(c.link, out);
+    EXPECT_STREQ(out, c.kind) << c.link;
+  }
+}
+
+TEST(WaitTarget, ALongPathIsCut) {
+  char out[kWaitTargetBytes];
+  DescribeLink(std::string(1000, 'x').c_str(), out);
+  EXPECT_EQ(std::strlen(out), kWaitTargetBytes - 1);
+}
+
+TEST(SealedPieces, ArriveWholeAndInOrder) {
+  std::vector<uint8_t> memory(SealedPieces::kMemoryBytes);
+  SealedPieces pieces;
+  pieces.Init(memory.data());
+  constexpr uint32_t kCount = 20'000;
+  std::thread producer([&pieces] {
+    for (uint32_t i = 0; i < kCount;) {
+      uint8_t* slot = pieces.BeginWrite();
+      if (slot == nullptr) {
+        std::this_thread::yield();
+        continue;
+      }
+      const size_t bytes = 4 + i % 200;
+      std::memset(slot, static_cast<int>(i % 251), bytes);
+      std::memcpy(slot, &i, sizeof i);
+      pieces.EndWrite(bytes);
+      ++i;
+    }
+  });
+  for (uint32_t expected = 0; expected < kCount;) {
+    const uint8_t* data;
+    size_t bytes;
+    if (!pieces.Take(&data, &bytes)) {
+      std::this_thread::yield();
+      continue;
+    }
+    uint32_t number;
+    std::memcpy(&number, data, sizeof number);
+    ASSERT_EQ(number, expected);
+    ASSERT_EQ(bytes, 4 + expected % 200);
+    for (size_t i = sizeof number; i < bytes; ++i) ASSERT_EQ(data[i], expected % 251);
+    pieces.Release();
+    ++expected;
+  }
+  producer.join();
+}
+
+TEST(SealedPieces, AFullRingRefuses) {
+  std::vector<uint8_t> memory(SealedPieces::kMemoryBytes);
+  SealedPieces pieces;
+  pieces.Init(memory.data());
+  for (uint32_t i = 0; i < SealedPieces::kSlots; ++i) {
+    ASSERT_NE(pieces.BeginWrite(), nullptr);
+    pieces.EndWrite(1);
+  }
+  EXPECT_EQ(pieces.BeginWrite(), nullptr);
+  const uint8_t* data;
+  size_t bytes;
+  ASSERT_TRUE(pieces.Take(&data, &bytes));
+  pieces.Release();
+  EXPECT_NE(pieces.BeginWrite(), nullptr);
+}
+
+TEST(NotedThreads, AnIdIsHandedOverOnceUntilItIsForgotten) {
+  NotedThreads noted;
+  for (int i = 0; i < 100; ++i) noted.Note(7);
+  EXPECT_EQ(noted.Take(), 7u);
+  EXPECT_EQ(noted.Take(), 0u);
+  noted.Forget(7);
+  noted.Note(7);
+  EXPECT_EQ(noted.Take(), 7u);
+}
+
+// What found no room comes again, because its thread calls CUDA again.
+TEST(NotedThreads, NoIdIsLostForEver) {
+  NotedThreads noted;
+  constexpr uint32_t kIds = 300;
+  std::atomic<bool> done{false};
+  std::thread drain([&] {
+    while (!done.load()) {
+      for (uint32_t id = 1; id <= kIds; ++id) noted.Note(id);
+      std::this_thread::yield();
+    }
+  });
+  std::vector<bool> seen(kIds + 1);
+  for (uint32_t left = kIds; left != 0;) {
+    const uint32_t id = noted.Take();
+    if (id == 0) {
+      std::this_thread::yield();
+      continue;
+    }
+    ASSERT_LE(id, kIds);
+    if (!seen[id]) --left;
+    seen[id] = true;
+    noted.Forget(id);
+  }
+  done.store(true);
+  drain.join();
+}
+
+}  // namespace
+}  // namespace gpuprobe::sampler

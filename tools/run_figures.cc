@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+#include "tools/run_figures.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+namespace gpuprobe::tools {
+namespace {
+
+class Figures {
+ public:
+  void Add(std::string name, double value, FigureUnit unit, Better better) {
+    figures_.push_back({std::move(name), value, unit, better});
+  }
+  std::vector<Figure> Take() { return std::move(figures_); }
+
+ private:
+  std::vector<Figure> figures_;
+};
+
+void AddProcessFigures(const Timeline& timeline, Figures* out) {
+  int64_t wall_ns = 0, cpu_ns = 0;
+  for (const Process& process : timeline.processes) {
+    if (process.sampled_only) continue;
+    wall_ns = std::max(wall_ns, process.wall_ns);
+    cpu_ns += process.user_cpu_ns + process.system_cpu_ns + process.children_cpu_ns;
+  }
+  if (wall_ns == 0) return;
+  out->Add("wall", static_cast<double>(wall_ns), FigureUnit::kTime, Better::kLower);
+  out->Add("cpu", static_cast<double>(cpu_ns), FigureUnit::kTime, Better::kLower);
+}
+
+struct DeviceSums {
+  int64_t span_ns = 0, longest_ns = 0, idle_ns = 0, compute_ns = 0, communication_ns = 0,
+          copy_ns = 0;
+  uint64_t kernels = 0, copied_bytes = 0;
+  std::array<int64_t, kCauseCount> causes{};
+};
+
+DeviceSums SumDevices(const Analysis& analysis) {
+  DeviceSums sums;
+  for (const DeviceReport& device : analysis.devices) {
+    sums.span_ns += device.window.span();
+    sums.longest_ns = std::max(sums.longest_ns, device.window.span());
+    sums.idle_ns += device.idle_ns;
+    sums.compute_ns += device.compute_ns;
+    sums.communication_ns += device.communication_ns;
+    sums.copy_ns += device.copy_ns;
+    sums.kernels += device.kernels.count;
+    sums.copied_bytes += device.copies.bytes;
+    for (const CauseTotal& cause : device.causes) {
+      sums.causes[static_cast<size_t>(cause.cause)] += cause.total_ns;
+    }
+  }
+  return sums;
+}
+
+void AddDeviceFigures(const Analysis& analysis, Figures* out) {
+  const DeviceSums sums = SumDevices(analysis);
+  if (sums.span_ns == 0) return;
+  const double span = static_cast<double>(sums.span_ns);
+  const auto share = [&](const std::string& name, int64_t ns, Better better) {
+    out->Add(name, static_cast<double>(ns) / span, FigureUnit::kShare, better);
+  };
+  out->Add("window", static_cast<double>(sums.longest_ns), FigureUnit::kTime, Better::kLower);
+  share("idle", sums.idle_ns, Better::kLower);
+  for (size_t c = 0; c < sums.causes.size(); ++c) {
+    if (sums.causes[c] == 0) continue;
+    share(std::string("idle:") + CauseKey(static_cast<Cause>(c)), sums.causes[c], Better::kLower);
+  }
+  share("compute", sums.compute_ns, Better::kNeither);
+  share("communication", sums.communication_ns, Better::kLower);
+  share("copy", sums.copy_ns, Better::kLower);
+  int64_t blocked_ns = 0;
+  for (const WaitRow& wait : analysis.waits) blocked_ns += wait.total_ns;
+  share("blocked", blocked_ns, Better::kNeither);
+  out->Add("kernels", static_cast<double>(sums.kernels), FigureUnit::kCount, Better::kNeither);
+  out->Add("copied_bytes", static_cast<double>(sums.copied_bytes), FigureUnit::kBytes,
+           Better::kNeither);
+}
+
+// Of the device with most steps: devices of one job step together, and means over different loops
+// would describe neither.
+void AddStepFigures(const Analysis& analysis, Figures* out) {
+  const DeviceSteps* main = nullptr;
+  for (const DeviceSteps& device : analysis.steps) {
+    if (main == nullptr || device.steps.size() > main->steps.size()) main = &device;
+  }
+  if (main == nullptr || main->steps.empty()) return;
+  const double count = static_cast<double>(main->steps.size());
+  int64_t idle_ns = 0;
+  std::array<int64_t, kCauseCount> causes{};
+  for (const Step& step : main->steps) {
+    idle_ns += step.idle_ns;
+    for (size_t c = 0; c < causes.size(); ++c) causes[c] += step.cause_ns[c];
+  }
+  const auto time = [&](const std::string& name, double ns) {
+    out->Add(name, ns, FigureUnit::kTime, Better::kLower);
+  };
+  time("step", static_cast<double>(main->median_ns));
+  time("step_p90", static_cast<double>(main->p90_ns));
+  const double seconds = static_cast<double>(main->window().span()) / 1e9;
+  if (seconds > 0) {
+    out->Add("steps_per_second", count / seconds, FigureUnit::kPerSecond, Better::kHigher);
+  }
+  out->Add("step_operations", static_cast<double>(main->typical_ops), FigureUnit::kCount,
+           Better::kNeither);
+  time("step_idle", static_cast<double>(idle_ns) / count);
+  for (size_t c = 0; c < causes.size(); ++c) {
+    if (causes[c] == 0) continue;
+    time(std::string("step_idle:") + CauseKey(static_cast<Cause>(c)),
+         static_cast<double>(causes[c]) / count);
+  }
+}
+
+}  // namespace
+
+std::vector<Figure> FiguresOf(const Timeline& timeline, const Analysis& analysis) {
+  Figures figures;
+  AddProcessFigures(timeline, &figures);
+  AddDeviceFigures(analysis, &figures);
+  AddStepFigures(analysis, &figures);
+  uint64_t lost = 0;
+  for (const LossItem& loss : timeline.losses) lost += loss.count;
+  figures.Add("lost", static_cast<double>(lost), FigureUnit::kCount, Better::kLower);
+  return figures.Take();
+}
+
+const Figure* FindFigure(const std::vector<Figure>& figures, const std::string& name) {
+  for (const Figure& figure : figures) {
+    if (figure.name == name) return &figure;
+  }
+  return nullptr;
+}
+
+}  // namespace gpuprobe::tools

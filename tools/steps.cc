@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+#include "tools/steps.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "tools/step_pattern.h"
+
+namespace gpuprobe::tools {
+namespace {
+
+// One stream with at least this share of the operations tells the order by itself; else all
+// streams of the process, in order of submission.
+constexpr double kLeadShare = 0.5;
+// Launch shapes and sizes are left out of the comparison (sequences of varying length have many)
+// where that makes the pattern this much clearer.
+constexpr double kClearerWithoutShapes = 0.1;
+// A pattern that less agrees with yields to the plain rule for graphs.
+constexpr double kClearPattern = 0.8;
+// A growth below this share of what slow steps took longer explains nothing.
+constexpr double kWorthTelling = 0.05;
+
+struct Sequence {
+  std::vector<StepToken> tokens;
+  // Of each token: the operation itself, or the next one after a synchronisation; a token more
+  // than there are: -1.
+  std::vector<int32_t> ops;
+};
+
+// Numbers for what is the same again.
+class TokenIds {
+ public:
+  explicit TokenIds(bool with_shapes) : with_shapes_(with_shapes) {}
+
+  uint32_t OfOp(const Timeline& timeline, const GpuOp& op) {
+    const int kind = static_cast<int>(op.kind);
+    switch (op.kind) {
+      case OpKind::kKernel:
+        return Id({kind, op.name, with_shapes_ ? op.shape : 0, 0});
+      case OpKind::kCopy: {
+        const int copy_kind =
+            op.shape < 0 ? 0 : timeline.copy_shapes[static_cast<size_t>(op.shape)].copy_kind;
+        return Id({kind, copy_kind, with_shapes_ ? static_cast<int64_t>(op.bytes) : 0, 0});
+      }
+      case OpKind::kSet:
+        return Id({kind, with_shapes_ ? static_cast<int64_t>(op.bytes) : 0, 0, 0});
+      case OpKind::kGraph:
+        return Id({kind, with_shapes_ ? op.graph_id : 0, 0, 0});
+    }
+    return 0;
+  }
+  uint32_t OfSync(int32_t symbol) { return Id({-1, symbol, 0, 0}); }
+
+ private:
+  using Key = std::array<int64_t, 4>;
+  struct Hash {
+    size_t operator()(const Key& key) const {
+      uint64_t hash = 0;
+      for (int64_t part : key) hash = (hash ^ static_cast<uint64_t>(part)) * 0x9e3779b97f4a7c15u;
+      return static_cast<size_t>(hash ^ hash >> 32);
+    }
+  };
+  uint32_t Id(const Key& key) {
+    return ids_.try_emplace(key, static_cast<uint32_t>(ids_.size())).first->second;
+  }
+  const bool with_shapes_;
+  std::unordered_map<Key, uint32_t, Hash> ids_;
+};
+
+// From or to the host.
+bool IsHostCopy(const Timeline& timeline, const GpuOp& op) {
+  if (op.kind != OpKind::kCopy || op.shape < 0) return false;
+  const uint8_t kind = timeline.copy_shapes[static_cast<size_t>(op.shape)].copy_kind;
+  return kind >= 1 && kind <= 4;  // CUpti_ActivityMemcpyKind: to and from device and array
+}
+
+class SequenceMaker {
+ public:
+  SequenceMaker(const Timeline& timeline, const DeviceActivity& activity,
+                const DeviceReport& report)
+      : timeline_(timeline), report_(report) {
+    for (int32_t op : activity.ops) {
+      const GpuOp& o = OpAt(op);
+      if (o.end_ns > report.window.start_ns && o.start_ns < report.window.end_ns)
+        ops_.push_back(op);
+    }
+    ChooseLead();
+    FindSubmissions();
+    FindSyncs();
+  }
+
+  size_t op_count() const { return ops_.size(); }
+
+  Sequence Make(bool with_shapes) const {
+    TokenIds ids(with_shapes);
+    Sequence sequence;
+    auto sync = syncs_.begin();
+    for (size_t i = 0; i < ops_.size(); ++i) {
+      const GpuOp& op = OpAt(ops_[i]);
+      for (; sync != syncs_.end() && CallAt(*sync).start_ns < submitted_ns_[i]; ++sync) {
+        sequence.tokens.push_back({ids.OfSync(CallAt(*sync).symbol), false, true, pauses_ns_[i]});
+        sequence.ops.push_back(ops_[i]);
+      }
+      sequence.tokens.push_back({ids.OfOp(timeline_, op), op.kind == OpKind::kGraph,
+                                 IsHostCopy(timeline_, op), pauses_ns_[i]});
+      sequence.ops.push_back(ops_[i]);
+    }
+    return sequence;
+  }
+
+ private:
+  const GpuOp& OpAt(int32_t op) const { return timeline_.ops[static_cast<size_t>(op)]; }
+  const HostCall& CallAt(int32_t call) const { return timeline_.calls[static_cast<size_t>(call)]; }
+  int64_t SubmittedNs(const GpuOp& op) const {
+    return op.submission < 0 ? op.start_ns : CallAt(op.submission).start_ns;
+  }
+
+  // The busiest stream's operations; where none has most of them, those of its process.
+  void ChooseLead() {
+    std::map<std::pair<int32_t, int32_t>, size_t> by_stream;
+    for (int32_t op : ops_) ++by_stream[{OpAt(op).process, OpAt(op).stream}];
+    const auto lead = std::max_element(by_stream.begin(), by_stream.end(),
+                                       [](auto& a, auto& b) { return a.second < b.second; });
+    if (lead == by_stream.end()) return;
+    process_ = lead->first.first;
+    const bool one_stream =
+        static_cast<double>(lead->second) >= kLeadShare * static_cast<double>(ops_.size());
+    std::erase_if(ops_, [&](int32_t op) {
+      return OpAt(op).process != process_ || (one_stream && OpAt(op).stream != lead->first.second);
+    });
+    if (one_stream) return;  // in order of start: a stream's order
+    std::stable_sort(ops_.begin(), ops_.end(), [this](int32_t a, int32_t b) {
+      return SubmittedNs(OpAt(a)) < SubmittedNs(OpAt(b));
+    });
+  }
+
+  void FindSubmissions() {
+    std::unordered_map<int64_t, int64_t> pause_before;  // by the end of the gap
+    for (const Gap& gap : report_.gaps) pause_before[gap.end_ns] = gap.length_ns();
+    int64_t latest_ns = INT64_MIN;
+    for (int32_t op : ops_) {
+      const GpuOp& o = OpAt(op);
+      // Submitted through a call that was not recorded: after the one before it, whenever it
+      // started.
+      if (o.submission >= 0) latest_ns = std::max(latest_ns, CallAt(o.submission).start_ns);
+      submitted_ns_.push_back(latest_ns);
+      const auto pause = pause_before.find(o.start_ns);
+      pauses_ns_.push_back(pause == pause_before.end() ? 0 : pause->second);
+    }
+  }
+
+  void FindSyncs() {
+    for (size_t i = 0; i < timeline_.calls.size(); ++i) {
+      const HostCall& call = timeline_.calls[i];
+      if (call.process == process_ && call.symbol >= 0 &&
+          timeline_.symbols[static_cast<size_t>(call.symbol)].call_class == CallClass::kSync) {
+        syncs_.push_back(static_cast<int32_t>(i));
+      }
+    }
+    // What came before the first operation is no part of the sequence.
+    const int64_t first_ns = submitted_ns_.empty() ? 0 : submitted_ns_.front();
+    std::erase_if(syncs_, [&](int32_t call) { return CallAt(call).start_ns < first_ns; });
+  }
+
+  const Timeline& timeline_;
+  const DeviceReport& report_;
+  int32_t process_ = -1;
+  std::vector<int32_t> ops_;
+  std::vector<int64_t> submitted_ns_, pauses_ns_;  // parallel to ops_
+  std::vector<int32_t> syncs_;                     // calls of the process, by start
+};
+
+struct Found {
+  Sequence sequence;
+  StepPattern pattern;
+};
+
+// Graphs of several sizes (a server's batches) follow no rule; each replay is a step of its own.
+StepPattern EachGraph(const Timeline& timeline, const Sequence& sequence) {
+  StepPattern pattern;
+  int64_t graphs_ns = 0, all_ns = 0;
+  std::vector<size_t> distances;
+  for (size_t i = 0; i < sequence.tokens.size(); ++i) {
+    const GpuOp& op = timeline.ops[static_cast<size_t>(sequence.ops[i])];
+    all_ns += op.end_ns - op.start_ns;
+    if (!sequence.tokens[i].alone) continue;
+    graphs_ns += op.end_ns - op.start_ns;
+    if (!pattern.begins.empty()) distances.push_back(i - pattern.begins.back());
+    pattern.begins.push_back(i);
+  }
+  if (pattern.begins.size() < kFewestSteps || graphs_ns * 2 < all_ns) return {};
+  std::sort(distances.begin(), distances.end());
+  pattern.typical_tokens = distances[distances.size() / 2];
+  pattern.end = sequence.tokens.size();
+  pattern.confidence = 0.5;  // a rule of thumb, not a vote
+  return pattern;
+}
+
+Found FindInSequence(const Timeline& timeline, const SequenceMaker& maker) {
+  Found exact{maker.Make(true), {}};
+  exact.pattern = FindPattern(exact.sequence.tokens);
+  if (exact.pattern.confidence >= 1 - kClearerWithoutShapes) return exact;
+  Found coarse{maker.Make(false), {}};
+  coarse.pattern = FindPattern(coarse.sequence.tokens);
+  Found& better =
+      coarse.pattern.confidence > exact.pattern.confidence + kClearerWithoutShapes ? coarse : exact;
+  if (better.pattern.confidence < kClearPattern) {
+    StepPattern graphs = EachGraph(timeline, better.sequence);
+    if (!graphs.begins.empty()) better.pattern = std::move(graphs);
+  }
+  return std::move(better);
+}
+
+// Boundaries in time: the start of the first operation at or after each begin, and the end.
+std::vector<int64_t> Boundaries(const Timeline& timeline, const Found& found,
+                                const DeviceReport& report, int32_t* first_op) {
+  std::vector<int64_t> times;
+  const auto add = [&](int64_t ns) {
+    ns = std::clamp(ns, report.window.start_ns, report.window.end_ns);
+    if (times.empty() || ns > times.back()) times.push_back(ns);
+  };
+  const std::vector<int32_t>& ops = found.sequence.ops;
+  for (size_t begin : found.pattern.begins) {
+    add(timeline.ops[static_cast<size_t>(ops[begin])].start_ns);
+  }
+  *first_op = ops[found.pattern.begins.front()];
+  if (found.pattern.end < ops.size()) {
+    add(timeline.ops[static_cast<size_t>(ops[found.pattern.end])].start_ns);
+  } else {
+    int64_t last_ns = 0;
+    for (size_t i = found.pattern.begins.back(); i < ops.size(); ++i) {
+      last_ns = std::max(last_ns, timeline.ops[static_cast<size_t>(ops[i])].end_ns);
+    }
+    add(last_ns);
+  }
+  return times;
+}
+
+std::vector<Step> MeasureSteps(const Timeline& timeline, const DeviceActivity& activity,
+                               const DeviceReport& report, const std::vector<int64_t>& times) {
+  std::vector<Step> steps;
+  auto part = report.parts.begin();
+  auto op = activity.ops.begin();
+  const auto start_of = [&](auto at) { return timeline.ops[static_cast<size_t>(*at)].start_ns; };
+  while (op != activity.ops.end() && start_of(op) < times.front()) ++op;
+  for (size_t i = 0; i + 1 < times.size(); ++i) {
+    Step step{times[i], times[i + 1]};
+    for (; op != activity.ops.end() && start_of(op) < step.end_ns; ++op) ++step.ops;
+    while (part != report.parts.end() && part->end_ns <= step.begin_ns) ++part;
+    for (auto p = part; p != report.parts.end() && p->begin_ns < step.end_ns; ++p) {
+      const int64_t ns = std::min(p->end_ns, step.end_ns) - std::max(p->begin_ns, step.begin_ns);
+      step.cause_ns[static_cast<size_t>(p->cause)] += ns;
+      step.idle_ns += ns;
+    }
+    step.busy_ns = step.duration_ns() - step.idle_ns;
+    steps.push_back(step);
+  }
+  return steps;
+}
+
+// Nearest rank; `sorted` is not empty.
+template <typename T>
+T Percentile(const std::vector<T>& sorted, double share) {
+  const double rank = std::ceil(share * static_cast<double>(sorted.size()));
+  return sorted[static_cast<size_t>(std::max(1.0, rank)) - 1];
+}
+
+void MeasureDurations(DeviceSteps* result) {
+  std::vector<int64_t> durations;
+  std::vector<uint64_t> ops;
+  for (const Step& step : result->steps) {
+    durations.push_back(step.duration_ns());
+    ops.push_back(step.ops);
+  }
+  std::sort(durations.begin(), durations.end());
+  std::sort(ops.begin(), ops.end());
+  result->median_ns = Percentile(durations, 0.5);
+  result->p90_ns = Percentile(durations, 0.9);
+  result->p99_ns = Percentile(durations, 0.99);
+  result->min_ns = durations.front();
+  result->max_ns = durations.back();
+  result->typical_ops = Percentile(ops, 0.5);
+}
+
+// The distance that nearly all neighbouring slow steps have, give or take one; 0: none.
+uint64_t PeriodOf(const std::vector<size_t>& slow) {
+  std::vector<size_t> distances;
+  size_t previous = SIZE_MAX;
+  for (size_t at : slow) {
+    if (at < kWarmUpSteps) continue;
+    if (previous != SIZE_MAX) distances.push_back(at - previous);
+    previous = at;
+  }
+  if (distances.size() + 1 < kFewestForPeriod) return 0;
+  std::vector<size_t> sorted = distances;
+  std::sort(sorted.begin(), sorted.end());
+  const size_t median = sorted[sorted.size() / 2];
+  const auto near = std::count_if(distances.begin(), distances.end(),
+                                  [&](size_t d) { return d + 1 >= median && d <= median + 1; });
+  // Every step, or every other one: that is no stall, the steps differ.
+  if (median < 3) return 0;
+  return static_cast<double>(near) >= 0.8 * static_cast<double>(distances.size()) ? median : 0;
+}
+
+constexpr size_t kAmounts = kCauseCount + 1;  // the causes, and busy time
+std::array<int64_t, kAmounts> Amounts(const Step& step) {
+  std::array<int64_t, kAmounts> amounts{};
+  std::copy(step.cause_ns.begin(), step.cause_ns.end(), amounts.begin());
+  amounts.back() = step.busy_ns;
+  return amounts;
+}
+
+// The place that holds most of a cause's time in slow steps.
+std::string SlowPlace(const DeviceReport& report, const std::vector<std::string>& places,
+                      const std::vector<Step>& steps, Cause cause) {
+  std::unordered_map<int32_t, int64_t> by_place;
+  auto part = report.parts.begin();
+  for (const Step& step : steps) {
+    if (!step.slow) continue;
+    while (part != report.parts.end() && part->end_ns <= step.begin_ns) ++part;
+    for (auto p = part; p != report.parts.end() && p->begin_ns < step.end_ns; ++p) {
+      if (p->cause == cause)
+        by_place[p->where] +=
+            std::min(p->end_ns, step.end_ns) - std::max(p->begin_ns, step.begin_ns);
+    }
+  }
+  std::pair<int64_t, int32_t> best = {0, -1};
+  for (const auto& [place, ns] : by_place) {
+    if (ns > best.first || (ns == best.first && place < best.second)) best = {ns, place};
+  }
+  return best.second < 0 ? "" : places[static_cast<size_t>(best.second)];
+}
+
+void FindSlowSteps(const DeviceReport& report, const std::vector<std::string>& places,
+                   DeviceSteps* result) {
+  std::vector<size_t> slow;
+  for (size_t i = 0; i < result->steps.size(); ++i) {
+    Step& step = result->steps[i];
+    step.slow = static_cast<double>(step.duration_ns()) >
+                kSlowStep * static_cast<double>(result->median_ns);
+    if (step.slow) slow.push_back(i);
+  }
+  result->slow_steps = slow.size();
+  result->slow_period = PeriodOf(slow);
+  if (slow.empty()) return;
+  std::array<int64_t, kAmounts> slow_sum{};
+  std::array<std::vector<int64_t>, kAmounts> others;
+  int64_t longer_ns = 0;
+  for (const Step& step : result->steps) {
+    const auto amounts = Amounts(step);
+    if (step.slow) longer_ns += step.duration_ns() - result->median_ns;
+    for (size_t a = 0; a < kAmounts; ++a) {
+      if (step.slow) {
+        slow_sum[a] += amounts[a];
+      } else {
+        others[a].push_back(amounts[a]);
+      }
+    }
+  }
+  const auto n = static_cast<int64_t>(slow.size());
+  for (size_t a = 0; a < kAmounts; ++a) {
+    std::sort(others[a].begin(), others[a].end());
+    const int64_t extra_ns = slow_sum[a] / n - Percentile(others[a], 0.5);
+    if (static_cast<double>(extra_ns) < kWorthTelling * static_cast<double>(longer_ns / n))
+      continue;
+    StepGrowth growth;
+    growth.extra_ns = extra_ns;
+    if (a < kCauseCount) {
+      growth.cause = static_cast<Cause>(a);
+      growth.where = SlowPlace(report, places, result->steps, *growth.cause);
+    }
+    result->growth.push_back(std::move(growth));
+  }
+  std::stable_sort(result->growth.begin(), result->growth.end(),
+                   [](const auto& a, const auto& b) { return a.extra_ns > b.extra_ns; });
+}
+
+}  // namespace
+
+DeviceSteps FindSteps(const Timeline& timeline, const DeviceActivity& activity,
+                      const DeviceReport& report, const std::vector<std::string>& places) {
+  DeviceSteps result;
+  result.device = report.device;
+  const SequenceMaker maker(timeline, activity, report);
+  const Found found = FindInSequence(timeline, maker);
+  if (found.pattern.begins.empty()) {
+    result.why_none = "no repeating pattern in " + std::to_string(maker.op_count()) + " operations";
+    return result;
+  }
+  const std::vector<int64_t> times = Boundaries(timeline, found, report, &result.first_op);
+  result.steps = MeasureSteps(timeline, activity, report, times);
+  if (result.steps.size() < kFewestSteps) {
+    result.steps.clear();
+    result.why_none = "fewer than " + std::to_string(kFewestSteps) + " repetitions";
+    return result;
+  }
+  result.confidence = found.pattern.confidence;
+  MeasureDurations(&result);
+  FindSlowSteps(report, places, &result);
+  return result;
+}
+
+}  // namespace gpuprobe::tools
