@@ -53,9 +53,9 @@ std::string RowsOf(uint64_t i, int64_t host_ns, int64_t start_ns, int64_t durati
                          "at::detail::Array<char*, 1>)";
   std::string rows = R"(  {
     "ph": "X", "cat": "cpu_op", "name": "aten::op_)" +
-                     std::to_string(i % 37) + "\", " + host + "\n    \"ts\": " +
-                     Microseconds(host_ns) + ", \"dur\": 9.000,\n    \"args\": {\n      " +
-                     R"("External id": )" + id +
+                     std::to_string(i % 37) + "\", " + host +
+                     "\n    \"ts\": " + Microseconds(host_ns) +
+                     ", \"dur\": 9.000,\n    \"args\": {\n      " + R"("External id": )" + id +
                      R"(,"Record function id": 0, "Concrete Inputs": ["", "", "1"], )"
                      R"("Input type": ["float", "float", "Scalar"], "Input Strides": )"
                      R"([[131072, 256, 1], [131072, 256, 1], []], "Input Dims": )"

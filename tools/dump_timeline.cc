@@ -76,13 +76,13 @@ class TimelineDumper {
   }
 
   bool DumpFiles() {
-    return std::all_of(
-        timeline_.inputs.begin(), timeline_.inputs.end(), [&](const InputFile& input) {
-          DumpRecord record = {"file"};
-          return sink_(record.Text("path", input.path)
-                           .Number("bytes", input.bytes)
-                           .Number("records", input.records));
-        });
+    return std::all_of(timeline_.inputs.begin(), timeline_.inputs.end(),
+                       [&](const InputFile& input) {
+                         DumpRecord record = {"file"};
+                         return sink_(record.Text("path", input.path)
+                                          .Number("bytes", input.bytes)
+                                          .Number("records", input.records));
+                       });
   }
   bool DumpProcesses() {
     for (size_t p = 0; p < timeline_.processes.size(); ++p) {
@@ -206,15 +206,17 @@ class TimelineDumper {
   }
 
   bool DumpUntimed() {
-    return std::all_of(timeline_.untimed.begin(), timeline_.untimed.end(), [&](const UntimedOp& op) {
-      if (!Wanted(op.process)) return true;
-      DumpRecord record = {KindKey(op.kind)};
-      record.Text("timing", TimingKey(op.timing));
-      if (op.name >= 0) record.name = timeline_.names[static_cast<size_t>(op.name)];
-      AddProcess(op.process, &record);
-      AddLane(op.device, op.stream, &record);
-      return sink_(record.Number("correlation", op.correlation));
-    });
+    return std::all_of(timeline_.untimed.begin(), timeline_.untimed.end(),
+                       [&](const UntimedOp& op) {
+                         if (!Wanted(op.process)) return true;
+                         DumpRecord record = {KindKey(op.kind)};
+                         record.Text("timing", TimingKey(op.timing));
+                         if (op.name >= 0)
+                           record.name = timeline_.names[static_cast<size_t>(op.name)];
+                         AddProcess(op.process, &record);
+                         AddLane(op.device, op.stream, &record);
+                         return sink_(record.Number("correlation", op.correlation));
+                       });
   }
   bool DumpEvents() {
     return std::all_of(timeline_.events.begin(), timeline_.events.end(), [&](const CudaEvent& e) {

@@ -51,7 +51,8 @@ TEST_F(Kineto, CutAnywhereAllRowsBeforeTheCutAreRead) {
   for (const std::string& row : some) ends.push_back(text.find(row) + row.size());
   for (size_t cut = events + 1; cut < text.size() - 2; cut += 3) {
     const LoadedRun run = LoadPartial(text.substr(0, cut));
-    const auto whole = std::count_if(ends.begin(), ends.end(), [cut](size_t e) { return e <= cut; });
+    const auto whole =
+        std::count_if(ends.begin(), ends.end(), [cut](size_t e) { return e <= cut; });
     EXPECT_EQ(run.timeline.ops.size(), static_cast<size_t>(whole)) << cut;
     EXPECT_EQ(run.damage.back().kind, "truncated") << cut;
     EXPECT_EQ(run.damage.back().offset + run.damage.back().bytes, cut);
@@ -90,8 +91,8 @@ const Damage kDamages[] = {
     {"cut", [](std::string r) { return r.substr(0, r.size() / 2); }, true},
     {"cut in the arguments", [](std::string r) { return r.substr(0, r.size() - 8); }, true},
     {"zeros", [](std::string r) { return r.replace(40, 60, std::string(60, '\0')); }, true},
-    {"noise", [](std::string r) { return r.replace(2, 30, "\x93\x07{]}\"[[,:\\\x80 noise noise!!"); },
-     true},
+    {"noise",
+     [](std::string r) { return r.replace(2, 30, "\x93\x07{]}\"[[,:\\\x80 noise noise!!"); }, true},
     {"gone but for its end", [](std::string r) { return r.substr(r.size() - 20); }, true},
 };
 
@@ -140,7 +141,8 @@ TEST_F(Kineto, DamageInFrontOfTheEventsCostsNoEvent) {
 TEST_F(Kineto, BareNansAndInfinitiesAreDroppedWhereTheyDoNotMatter) {
   std::vector<std::string> rows;
   int i = 0;
-  for (const char* value : {"NaN", "nan", "inf", "-inf", "Infinity", "-Infinity", "1e999", "null"}) {
+  for (const char* value :
+       {"NaN", "nan", "inf", "-inf", "Infinity", "-Infinity", "1e999", "null"}) {
     ++i;
     rows.push_back(
         Kernel("k", std::to_string(i * 10), "1", i, std::string(R"(, "occupancy": )") + value));
@@ -155,11 +157,15 @@ TEST_F(Kineto, RowsWithoutUsableTimesAreCountedAndNamed) {
     return R"({"ph": "X", "cat": "kernel", "name": "k", )" + times +
            R"( "args": {"device": 0, "stream": 7}})";
   };
-  const std::vector<std::string> rows = {
-      row(R"("ts": 1, "dur": 1,)"), row(R"("ts": NaN, "dur": 1,)"), row(R"("ts": 1, "dur": inf,)"),
-      row(R"("ts": 5,)"),           row(R"("dur": 5,)"),            row(R"("ts": -5, "dur": 1,)"),
-      row(R"("ts": 5, "dur": -1,)"), row(R"("ts": "x", "dur": 1,)"),
-      row(R"("ts": 99999999999999999999, "dur": 1,)")};
+  const std::vector<std::string> rows = {row(R"("ts": 1, "dur": 1,)"),
+                                         row(R"("ts": NaN, "dur": 1,)"),
+                                         row(R"("ts": 1, "dur": inf,)"),
+                                         row(R"("ts": 5,)"),
+                                         row(R"("dur": 5,)"),
+                                         row(R"("ts": -5, "dur": 1,)"),
+                                         row(R"("ts": 5, "dur": -1,)"),
+                                         row(R"("ts": "x", "dur": 1,)"),
+                                         row(R"("ts": 99999999999999999999, "dur": 1,)")};
   const LoadedRun run = LoadPartial(Document(rows));
   EXPECT_EQ(run.timeline.ops.size(), 1u);
   EXPECT_EQ(run.timeline.untimed.size(), rows.size() - 1);
@@ -170,11 +176,13 @@ TEST_F(Kineto, RowsWithoutUsableTimesAreCountedAndNamed) {
 }
 
 TEST_F(Kineto, NamesOfAnyBytesBecomeValidText) {
-  const std::vector<std::string> rows = {
-      Kernel("bad \xff\xfe byte", "1", "1", 1), Kernel("lone \\ud800 surrogate", "3", "1", 2),
-      Kernel("pair \\ud83d\\ude00", "5", "1", 3), Kernel("raw \x01\n control", "7", "1", 4),
-      Kernel("zero \\u0000 \\n \\/ \\q", "9", "1", 5),
-      Kernel(std::string(1 << 20, 'n'), "11", "1", 6), Kernel("", "13", "1", 7)};
+  const std::vector<std::string> rows = {Kernel("bad \xff\xfe byte", "1", "1", 1),
+                                         Kernel("lone \\ud800 surrogate", "3", "1", 2),
+                                         Kernel("pair \\ud83d\\ude00", "5", "1", 3),
+                                         Kernel("raw \x01\n control", "7", "1", 4),
+                                         Kernel("zero \\u0000 \\n \\/ \\q", "9", "1", 5),
+                                         Kernel(std::string(1 << 20, 'n'), "11", "1", 6),
+                                         Kernel("", "13", "1", 7)};
   const LoadedRun run = Load(Document(rows));
   const auto& names = run.timeline.names;
   ASSERT_EQ(names.size(), rows.size());
@@ -193,8 +201,9 @@ TEST_F(Kineto, RowsAcrossReadingWindowsAreWhole) {
   std::vector<std::string> rows;
   constexpr int kMany = 12'000;
   for (int i = 0; i < kMany; ++i) {
-    rows.push_back(Kernel("k" + std::string(static_cast<size_t>(i % 97), 'x'), std::to_string(i * 10),
-                          "1", i + 1, R"(, "nested": [[1, 2], {"a": "}]\"{["}])"));
+    rows.push_back(Kernel("k" + std::string(static_cast<size_t>(i % 97), 'x'),
+                          std::to_string(i * 10), "1", i + 1,
+                          R"(, "nested": [[1, 2], {"a": "}]\"{["}])"));
   }
   const LoadedRun run = Load(Document(rows));
   EXPECT_EQ(run.timeline.ops.size(), static_cast<size_t>(kMany));
@@ -205,7 +214,8 @@ TEST_F(Kineto, RowsAcrossReadingWindowsAreWhole) {
 TEST_F(Kineto, TruncatedGzipGivesWhatItHolds) {
   std::vector<std::string> rows;
   for (int i = 0; i < 5000; ++i) {
-    rows.push_back(Kernel("k" + std::to_string(i * 2654435761u), std::to_string(i * 10), "1", i + 1));
+    rows.push_back(
+        Kernel("k" + std::to_string(i * 2654435761u), std::to_string(i * 10), "1", i + 1));
   }
   const std::string packed = Gzip(Document(rows));
   const LoadedRun run = LoadPartial(packed.substr(0, packed.size() / 2));
@@ -254,16 +264,31 @@ TEST_F(Kineto, OneUnusableFileAmongSeveralMakesTheRunPartial) {
 }
 
 TEST(ExactTime, MicrosecondsBecomeNanosecondsExactly) {
-  const std::pair<const char*, int64_t> cases[] = {
-      {"0", 0},           {"1", 1000},         {"12.0", 12000},     {"0.001", 1},
-      {"1.5e3", 1500000}, {"15e-1", 1500},     {"1E+2", 100000},    {"-0.125", -125},
-      {"000012", 12000},  {".5", 500},         {"5.", 5000},        {" 7 ", 7000},
-      {"1712195503123456.789", 1712195503123456789},
-      {"9223372036854775.807", INT64_MAX},
-      // More than three decimals: half to even.
-      {"0.0005", 0},      {"0.0015", 2},       {"0.0025", 2},       {"0.00251", 3},
-      {"1.0005", 1000},   {"1.0015", 1002},    {"0.00049", 0},      {"1.9999", 2000},
-      {"0.0004999999999999999999999", 0},      {"1e-9", 0}};
+  const std::pair<const char*, int64_t> cases[] = {{"0", 0},
+                                                   {"1", 1000},
+                                                   {"12.0", 12000},
+                                                   {"0.001", 1},
+                                                   {"1.5e3", 1500000},
+                                                   {"15e-1", 1500},
+                                                   {"1E+2", 100000},
+                                                   {"-0.125", -125},
+                                                   {"000012", 12000},
+                                                   {".5", 500},
+                                                   {"5.", 5000},
+                                                   {" 7 ", 7000},
+                                                   {"1712195503123456.789", 1712195503123456789},
+                                                   {"9223372036854775.807", INT64_MAX},
+                                                   // More than three decimals: half to even.
+                                                   {"0.0005", 0},
+                                                   {"0.0015", 2},
+                                                   {"0.0025", 2},
+                                                   {"0.00251", 3},
+                                                   {"1.0005", 1000},
+                                                   {"1.0015", 1002},
+                                                   {"0.00049", 0},
+                                                   {"1.9999", 2000},
+                                                   {"0.0004999999999999999999999", 0},
+                                                   {"1e-9", 0}};
   for (const auto& [text, ns] : cases) EXPECT_EQ(NanosecondsOf(text), ns) << text;
   for (const char* text : {"", "NaN", "inf", "-Infinity", "1e999", "x", "1.2.3", "1e", "-", "0x10",
                            "9223372036854775.808", "99999999999999999999"}) {
@@ -302,9 +327,9 @@ TEST(JsonCursor, SkipsWhatAPlainReaderSkips) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     return (state >> 33) % below;
   };
-  constexpr std::string_view kPieces[] = {R"("a")", R"("\\")", R"("\"")", R"("{[")", R"("]}")",
-                                          "1",      "-2.5",    "NaN",     R"("x\\\"y")", "[]",
-                                          "{}",     R"("")"};
+  constexpr std::string_view kPieces[] = {R"("a")",      R"("\\")", R"("\"")", R"("{[")",
+                                          R"("]}")",     "1",       "-2.5",    "NaN",
+                                          R"("x\\\"y")", "[]",      "{}",      R"("")"};
   for (int round = 0; round < 3'000; ++round) {
     std::string text(next(70), ' ');
     const size_t begin = text.size();

@@ -50,10 +50,11 @@ TEST_F(KinetoTest, EveryGenerationOfCategoriesGivesTheSame) {
     const std::string at = R"(, "pid": 0, "tid": 7, "dur": 1, "args": {"device": 0, "stream": 7})";
     return Document(
         {std::string(R"({"ph": "X", "name": "k", "ts": 1, "cat": ")") + kernel + "\"" + at + "}",
-         std::string(R"json({"ph": "X", "name": "Memcpy HtoD (Pageable -> Device)", "ts": 3, "cat": ")json") +
+         std::string(
+             R"json({"ph": "X", "name": "Memcpy HtoD (Pageable -> Device)", "ts": 3, "cat": ")json") +
              copy + "\"" + at + "}",
-         std::string(R"json({"ph": "X", "name": "Memset (Device)", "ts": 5, "cat": ")json") + set + "\"" +
-             at + "}",
+         std::string(R"json({"ph": "X", "name": "Memset (Device)", "ts": 5, "cat": ")json") + set +
+             "\"" + at + "}",
          Call("cudaLaunchKernel", "0", "1", 1, call)});
   };
   for (const std::string& text : {rows("kernel", "gpu_memcpy", "gpu_memset", "cuda_runtime"),
@@ -84,9 +85,9 @@ TEST_F(KinetoTest, CopySaysDirectionMemoryAndBytes) {
 }
 
 TEST_F(KinetoTest, CollectivesAreCommunication) {
-  const LoadedRun run = Load(Document({Kernel("ncclDevKernel_AllReduce_Sum", "1", "2", 1),
-                                       Kernel("ncclKernel_AllReduce_RING", "4", "2", 2),
-                                       Kernel("gemm", "8", "2", 3)}));
+  const LoadedRun run = Load(
+      Document({Kernel("ncclDevKernel_AllReduce_Sum", "1", "2", 1),
+                Kernel("ncclKernel_AllReduce_RING", "4", "2", 2), Kernel("gemm", "8", "2", 3)}));
   ASSERT_EQ(run.timeline.ops.size(), 3u);
   EXPECT_EQ(run.timeline.ops[0].op_class, OpClass::kCommunication);
   EXPECT_EQ(run.timeline.ops[1].op_class, OpClass::kCommunication);
@@ -94,9 +95,8 @@ TEST_F(KinetoTest, CollectivesAreCommunication) {
 }
 
 TEST_F(KinetoTest, TimesOfSixteenDigitsAreExact) {
-  const LoadedRun run =
-      Load(Document({Kernel("a", "1712195503123456.789", "0.125", 1),
-                     Kernel("b", "\"1712195503123457.001\"", "\"2.5\"", 2)}));
+  const LoadedRun run = Load(Document({Kernel("a", "1712195503123456.789", "0.125", 1),
+                                       Kernel("b", "\"1712195503123457.001\"", "\"2.5\"", 2)}));
   ASSERT_EQ(run.timeline.ops.size(), 2u);
   EXPECT_EQ(run.timeline.ops[0].start_ns, 1712195503123456789);
   EXPECT_EQ(run.timeline.ops[0].end_ns, 1712195503123456914);
@@ -113,10 +113,10 @@ TEST_F(KinetoTest, SynchronisationRowsAreWaitsNeverGpuWork) {
            R"(, "device": 0, "context": 1, "wait_on_stream": 20, "wait_on_cuda_event_id": 5,)" +
            R"( "wait_on_cuda_event_record_corr_id": 2}})";
   };
-  const LoadedRun run = Load(Document(
-      {Kernel("a", "1", "2", 1), row("Stream Sync", "10", "7", 3),
-       row("Stream Wait Event", "20", "7", 4), row("Event Sync", "30", "-1", 5),
-       row("Context Sync", "40", "-1", 6), Call("cudaStreamSynchronize", "9", "5", 3)}));
+  const LoadedRun run = Load(
+      Document({Kernel("a", "1", "2", 1), row("Stream Sync", "10", "7", 3),
+                row("Stream Wait Event", "20", "7", 4), row("Event Sync", "30", "-1", 5),
+                row("Context Sync", "40", "-1", 6), Call("cudaStreamSynchronize", "9", "5", 3)}));
   const Timeline& t = run.timeline;
   EXPECT_EQ(t.ops.size(), 1u);
   ASSERT_EQ(t.syncs.size(), 4u);
@@ -135,10 +135,10 @@ TEST_F(KinetoTest, SynchronisationRowsAreWaitsNeverGpuWork) {
 }
 
 TEST_F(KinetoTest, DriverCallBeneathARuntimeCallIsFolded) {
-  const LoadedRun run =
-      Load(Document({Kernel("a", "9", "2", 1), Call("cudaLaunchKernel", "1", "5", 1),
-                     Call("cuLaunchKernel", "2", "3", 1, "cuda_driver"),
-                     Call("cuLaunchKernel", "12", "3", 2, "cuda_driver"), Kernel("b", "19", "2", 2)}));
+  const LoadedRun run = Load(
+      Document({Kernel("a", "9", "2", 1), Call("cudaLaunchKernel", "1", "5", 1),
+                Call("cuLaunchKernel", "2", "3", 1, "cuda_driver"),
+                Call("cuLaunchKernel", "12", "3", 2, "cuda_driver"), Kernel("b", "19", "2", 2)}));
   ASSERT_EQ(run.timeline.calls.size(), 2u);
   EXPECT_EQ(run.folded_driver_calls, 1u);
   EXPECT_EQ(run.timeline.ops[1].submission, 1);
@@ -202,11 +202,10 @@ TEST_F(KinetoTest, BeginsAndEndsArePaired) {
     return std::string(R"({"ph": ")") + phase + R"(", "cat": "kernel", "name": ")" + name +
            R"(", "pid": 0, "tid": 7, "ts": )" + ts + R"(, "args": {"device": 0, "stream": 7}})";
   };
-  const LoadedRun run = Load(
-      Document({row('B', "outer", "1"), row('B', "inner", "2"),
-                R"({"ph": "E", "pid": 0, "tid": 7, "ts": 3})",
-                R"({"ph": "E", "pid": 0, "tid": 7, "ts": 9})",
-                R"({"ph": "E", "pid": 0, "tid": 8, "ts": 9})", row('B', "unclosed", "20")}));
+  const LoadedRun run = Load(Document(
+      {row('B', "outer", "1"), row('B', "inner", "2"),
+       R"({"ph": "E", "pid": 0, "tid": 7, "ts": 3})", R"({"ph": "E", "pid": 0, "tid": 7, "ts": 9})",
+       R"({"ph": "E", "pid": 0, "tid": 8, "ts": 9})", row('B', "unclosed", "20")}));
   ASSERT_EQ(run.timeline.ops.size(), 2u);
   EXPECT_EQ(run.timeline.ops[0].start_ns, 1'000);
   EXPECT_EQ(run.timeline.ops[0].end_ns, 9'000);
@@ -228,9 +227,9 @@ TEST_F(KinetoTest, OtherPhasesAreNoRecords) {
 }
 
 TEST_F(KinetoTest, UnknownCategoriesAreNamedWithTheirCounts) {
-  const LoadedRun run = Load(Document(
-      {R"({"ph": "X", "cat": "mtia_ccp_events", "name": "k", "ts": 1, "dur": 1})",
-       R"({"ph": "X", "cat": "mtia_ccp_events", "name": "k", "ts": 2, "dur": 1})"}));
+  const LoadedRun run =
+      Load(Document({R"({"ph": "X", "cat": "mtia_ccp_events", "name": "k", "ts": 1, "dur": 1})",
+                     R"({"ph": "X", "cat": "mtia_ccp_events", "name": "k", "ts": 2, "dur": 1})"}));
   EXPECT_THAT(run.notices, testing::Contains(HasSubstr("mtia_ccp_events (2)")));
   EXPECT_THAT(run.notices, testing::Contains(HasSubstr("no GPU work")));
   EXPECT_TRUE(run.complete());
@@ -251,8 +250,9 @@ TEST_F(KinetoTest, ArraysNestedObjectsCommasAndByteOrderMarks) {
   for (const std::string& text :
        {"[" + k + "]", "[" + k, "[" + k + ",", "[{}\n," + k + "\n," + k + "\n]",
         R"({"traceEvents": {"traceEvents": [)" + k + "]}}", "\xef\xbb\xbf" + Document({k}),
-        " \n\n [" + k + ",]", Document({k}) + "\n\n", R"({"a": {"b": [1, "]"]}, "traceEvents":[)" + k +
-        R"(], "traceName": "x]y", "INFO": ["[a=1]"]})"}) {
+        " \n\n [" + k + ",]", Document({k}) + "\n\n",
+        R"({"a": {"b": [1, "]"]}, "traceEvents":[)" + k +
+            R"(], "traceName": "x]y", "INFO": ["[a=1]"]})"}) {
     const LoadedRun run = Load(text);
     EXPECT_GE(run.timeline.ops.size(), 1u) << text;
     EXPECT_TRUE(run.complete()) << text;
@@ -261,9 +261,11 @@ TEST_F(KinetoTest, ArraysNestedObjectsCommasAndByteOrderMarks) {
 
 TEST_F(KinetoTest, ContentNotNameDecidesTheFormat) {
   const std::string text = Document({Kernel("k", "1", "1", 1)});
-  const std::pair<std::string, std::string> files[] = {
-      {text, "plain.gz"},         {Gzip(text), "zipped.json"}, {Zstd(text), "packed.gpuprobe"},
-      {Gzip(text), "noextension"}, {text, "text.sqlite"}};
+  const std::pair<std::string, std::string> files[] = {{text, "plain.gz"},
+                                                       {Gzip(text), "zipped.json"},
+                                                       {Zstd(text), "packed.gpuprobe"},
+                                                       {Gzip(text), "noextension"},
+                                                       {text, "text.sqlite"}};
   for (const auto& [content, name] : files) {
     const auto run = TryPaths({Save(content, name)});
     ASSERT_TRUE(run.ok()) << name << ": " << run.status();
@@ -274,7 +276,8 @@ TEST_F(KinetoTest, ContentNotNameDecidesTheFormat) {
 
 TEST_F(KinetoTest, GzipMembersBehindEachOther) {
   const std::string text = Document({Kernel("k", "1", "1", 1), Kernel("l", "5", "1", 2)});
-  const LoadedRun run = Load(Gzip(text.substr(0, 60)) + Gzip(text.substr(60)) + std::string(512, '\0'));
+  const LoadedRun run =
+      Load(Gzip(text.substr(0, 60)) + Gzip(text.substr(60)) + std::string(512, '\0'));
   EXPECT_EQ(run.timeline.ops.size(), 2u);
   EXPECT_EQ(run.timeline.processes.size(), 1u);
   EXPECT_TRUE(run.complete());
@@ -314,8 +317,8 @@ TEST_F(RanksTest, RanksOfOneJobLoadTogether) {
 }
 
 TEST_F(RanksTest, BaseTimesBringFilesOntoOneClock) {
-  const auto run = TryPaths({Rank(0, 2, "5", 1'700'000'000'000'000'000),
-                             Rank(1, 2, "2", 1'700'000'000'000'010'000)});
+  const auto run = TryPaths(
+      {Rank(0, 2, "5", 1'700'000'000'000'000'000), Rank(1, 2, "2", 1'700'000'000'000'010'000)});
   ASSERT_TRUE(run.ok()) << run.status();
   EXPECT_EQ(run->timeline.ops[0].start_ns, 5'000);
   EXPECT_EQ(run->timeline.ops[1].start_ns, 12'000);
@@ -356,8 +359,7 @@ TEST_F(KinetoTest, CallsGetTheStackThatTheyWereMadeFrom) {
   };
   const LoadedRun run = Load(Document(
       {Call("cudaLaunchKernel", "130", "5", 1), Kernel("k", "140", "5", 1),
-       Call("cudaStreamSynchronize", "520", "50", 2),
-       span("cpu_op", "aten::add", "120", "20"),
+       Call("cudaStreamSynchronize", "520", "50", 2), span("cpu_op", "aten::add", "120", "20"),
        span("python_function", "train.py(10): main", "100", "1000"),
        span("python_function", "torch/nn/modules/module.py(5): forward", "110", "40"),
        span("python_function", "<built-in method item of Tensor object at 0x7f00aa>", "500", "80"),
@@ -374,9 +376,11 @@ TEST_F(KinetoTest, CallsGetTheStackThatTheyWereMadeFrom) {
   };
   ASSERT_EQ(t.calls.size(), 2u);
   EXPECT_THAT(stack_of(t.calls[0].site), ElementsAre("aten::add", "forward", "main"));
-  EXPECT_THAT(stack_of(t.calls[1].site), ElementsAre("<built-in method item of Tensor object>", "main"));
+  EXPECT_THAT(stack_of(t.calls[1].site),
+              ElementsAre("<built-in method item of Tensor object>", "main"));
   const CodeLocation& outermost = t.locations[static_cast<size_t>(
-      t.stacks[static_cast<size_t>(t.stacks[static_cast<size_t>(t.calls[1].site)].parent)].location)];
+      t.stacks[static_cast<size_t>(t.stacks[static_cast<size_t>(t.calls[1].site)].parent)]
+          .location)];
   EXPECT_EQ(t.strings[static_cast<size_t>(outermost.file)], "train.py");
   EXPECT_EQ(outermost.line, 10);
   // Samples: what the thread was in, without a hole and without overlap, each as long as it lasted.

@@ -270,8 +270,8 @@ class ThreadedSource : public ByteSource {
     for (;;) {
       const std::string_view in = file->Rest();
       size_t taken = 0, made = 0;
-      const auto result =
-          unpacker->Step(in, &taken, block.data.get() + block.size, kBlockBytes - block.size, &made);
+      const auto result = unpacker->Step(in, &taken, block.data.get() + block.size,
+                                         kBlockBytes - block.size, &made);
       file->Take(taken);
       block.size += made;
       inside |= taken > 0;

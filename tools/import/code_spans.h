@@ -58,7 +58,7 @@ class CodeSpans {
 
   Timeline* timeline_;
   std::vector<Span> spans_;
-  std::vector<bool> python_;  // by location: a line of Python, no builtin
+  std::vector<bool> python_;       // by location: a line of Python, no builtin
   TextMap<int32_t> locations_[3];  // by name as written
   TextMap<int32_t> strings_;
   absl::flat_hash_map<std::pair<int32_t, int32_t>, int32_t> nodes_;  // parent and location

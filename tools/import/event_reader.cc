@@ -28,9 +28,9 @@ constexpr size_t kShownBytes = 24;  // of a damaged place, in words
 constexpr std::string_view kRowKeys[] = {"ph", "name", "cat", "pid", "tid", "ts",  "dur",
                                          "id", "args", "s",   "bp",  "tts", "tdur"};
 // Members of the object around the events that no other kind of JSON has.
-constexpr std::string_view kTraceMembers[] = {
-    "schemaVersion", "deviceProperties", "distributedInfo",
-    "traceName",     "displayTimeUnit",  "baseTimeNanoseconds"};
+constexpr std::string_view kTraceMembers[] = {"schemaVersion",   "deviceProperties",
+                                              "distributedInfo", "traceName",
+                                              "displayTimeUnit", "baseTimeNanoseconds"};
 
 bool HasCategory(RowKind kind) { return kind != RowKind::kNone; }
 
@@ -195,8 +195,8 @@ const char* EventReader::FindRow(const char* from, bool* needs_more) const {
   const auto space = [](char c) { return static_cast<unsigned char>(c) <= ' '; };
   const char* const stop = end();
   for (const char* at = from; at < stop; ++at) {
-    at = static_cast<const char*>(std::memchr(at, state_ == State::kMembers ? '"' : '{',
-                                              static_cast<size_t>(stop - at)));
+    at = static_cast<const char*>(
+        std::memchr(at, state_ == State::kMembers ? '"' : '{', static_cast<size_t>(stop - at)));
     if (at == nullptr) return nullptr;
     if (state_ == State::kMembers) {
       constexpr auto kEvents = "\"traceEvents\""sv;
@@ -522,7 +522,7 @@ std::optional<EventReader::Item> EventReader::NextElement() {
   for (;;) {
     JsonCursor cursor(at(), end(), lenient);
     const bool object = *at() == '{';
-    const Scan scan = object                                    ? ParseRow(&cursor)
+    const Scan scan = object                         ? ParseRow(&cursor)
                       : *at() == '"' || *at() == '[' ? Scan::kBad
                                                      : cursor.Skip();
     if (scan == Scan::kOk) {

@@ -97,13 +97,13 @@ struct TextDamage {
 };
 
 struct RowCounts {
-  uint64_t elements = 0;        // of the event arrays
-  uint64_t without_phase = 0;   // of these
-  uint64_t empty_objects = 0;   // of these
-  uint64_t not_objects = 0;     // numbers, null
+  uint64_t elements = 0;          // of the event arrays
+  uint64_t without_phase = 0;     // of these
+  uint64_t empty_objects = 0;     // of these
+  uint64_t not_objects = 0;       // numbers, null
   uint64_t without_category = 0;  // complete rows
-  uint64_t unmatched_ends = 0;  // "E" without a "B"
-  uint64_t unfinished = 0;      // "B" without an "E"
+  uint64_t unmatched_ends = 0;    // "E" without a "B"
+  uint64_t unfinished = 0;        // "B" without an "E"
   uint64_t rounded_times = 0;
   uint64_t control_characters = 0;  // rows that have some, raw, in a string
   uint64_t documents = 0;
@@ -181,7 +181,7 @@ class EventReader {
   bool source_ended_ = false;
 
   State state_ = State::kBegin;
-  int depth_ = 0;           // objects around the events
+  int depth_ = 0;  // objects around the events
   bool bare_array_ = false;
   bool has_event_array_ = false, has_trace_member_ = false;
   Row row_;

@@ -59,7 +59,8 @@ bool Split(std::string_view text, std::string* digits, ptrdiff_t* whole) {
     ++at;
     if (at < text.size() && text[at] == '+') ++at;
     int exponent = 0;
-    const auto [end, error] = std::from_chars(text.data() + at, text.data() + text.size(), exponent);
+    const auto [end, error] =
+        std::from_chars(text.data() + at, text.data() + text.size(), exponent);
     if (error != std::errc() || end != text.data() + text.size()) return false;
     *whole += std::clamp(exponent, -kMaxExponent, kMaxExponent);
     return true;
@@ -126,9 +127,8 @@ std::optional<int64_t> IntegerOf(std::string_view text) {
   const auto [at, error] = std::from_chars(text.data(), end, value, base);
   if (error != std::errc()) return std::nullopt;
   const std::string_view rest(at, static_cast<size_t>(end - at));
-  const bool whole =
-      rest.empty() ||
-      (base == 10 && rest.front() == '.' && rest.find_first_not_of('0', 1) == std::string_view::npos);
+  const bool whole = rest.empty() || (base == 10 && rest.front() == '.' &&
+                                      rest.find_first_not_of('0', 1) == std::string_view::npos);
   if (!whole) return std::nullopt;
   // Ids and pointers use all 64 bits.
   if (!negative) return static_cast<int64_t>(value);

@@ -131,8 +131,7 @@ std::string Unescape(const JsonText& text) {
     const char letter = text.raw[++i];
     if (const size_t known = kLetters.find(letter); known != std::string_view::npos) {
       out.push_back(kMeant[known]);
-    } else if (const size_t took =
-                   letter == 'u' ? AppendUnicode(text.raw, i + 1, &out) : 0;
+    } else if (const size_t took = letter == 'u' ? AppendUnicode(text.raw, i + 1, &out) : 0;
                took > 0) {
       i += took;
     } else {

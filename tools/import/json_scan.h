@@ -10,7 +10,7 @@
 #ifndef GPUPROBE_TOOLS_IMPORT_JSON_SCAN_H_
 #define GPUPROBE_TOOLS_IMPORT_JSON_SCAN_H_
 
-#include <emmintrin.h>
+#include <immintrin.h>
 
 #include <array>
 #include <bit>
@@ -118,8 +118,8 @@ class JsonCursor {
     return *at_ == '"' ? String(&ignored) : Token(&ignored);
   }
 
-  // At '{'. `member` gets a key with the cursor at its value, and must step over it. Commas too many
-  // are tolerated, one too few is not.
+  // At '{'. `member` gets a key with the cursor at its value, and must step over it. Commas too
+  // many are tolerated, one too few is not.
   template <typename Member>
   Scan Object(Member member) {
     ++at_;
@@ -192,9 +192,9 @@ class JsonCursor {
     const __m128i control = _mm_set1_epi8(0x1f);
     while (at_ < end_) {
       const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at_));
-      const __m128i hit = _mm_or_si128(
-          _mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, backslash)),
-          _mm_cmpeq_epi8(_mm_min_epu8(bytes, control), bytes));
+      const __m128i hit =
+          _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, backslash)),
+                       _mm_cmpeq_epi8(_mm_min_epu8(bytes, control), bytes));
       const unsigned mask = static_cast<unsigned>(_mm_movemask_epi8(hit));
       if (mask != 0) {
         at_ += std::countr_zero(mask);

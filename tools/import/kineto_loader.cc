@@ -137,8 +137,9 @@ int32_t KinetoLoader::InternSymbol(const JsonText& name, bool driver) {
 
 int32_t KinetoLoader::InternShape(const Row& row) {
   const std::array<uint32_t, 8> key = {
-      Dimension(row, Arg::kGridX),  Dimension(row, Arg::kGridY),  Dimension(row, Arg::kGridZ),
-      Dimension(row, Arg::kBlockX), Dimension(row, Arg::kBlockY), Dimension(row, Arg::kBlockZ),
+      Dimension(row, Arg::kGridX),     Dimension(row, Arg::kGridY),
+      Dimension(row, Arg::kGridZ),     Dimension(row, Arg::kBlockX),
+      Dimension(row, Arg::kBlockY),    Dimension(row, Arg::kBlockZ),
       Dimension(row, Arg::kRegisters), Dimension(row, Arg::kSharedBytes)};
   const auto [at, added] =
       shapes_.try_emplace(key, static_cast<int32_t>(run_->timeline.shapes.size()));
@@ -240,8 +241,8 @@ void KinetoLoader::AddGpuRow(const Row& row) {
     op.kind = OpKind::kKernel;
     op.name = InternName(row.name);
     op.shape = InternShape(row);
-    op.op_class = communicates_[static_cast<size_t>(op.name)] ? OpClass::kCommunication
-                                                              : OpClass::kCompute;
+    op.op_class =
+        communicates_[static_cast<size_t>(op.name)] ? OpClass::kCommunication : OpClass::kCompute;
   } else if (row.kind == RowKind::kCopy) {
     op.kind = OpKind::kCopy;
     op.shape = InternCopyShape(row.name);
@@ -293,9 +294,10 @@ void KinetoLoader::AddSync(const Row& row) {
   const int64_t record = row.Number(Arg::kWaitRecord).value_or(-1);
   const int64_t wait_stream = row.Number(Arg::kWaitStream).value_or(kNoStream);
   run_->timeline.syncs.push_back(sync);
-  document_.sync_lanes.push_back({std::string(row.device.raw.empty() ? row.pid.raw : row.device.raw),
-                                  row.Number(Arg::kContext).value_or(0), StreamNumber(row),
-                                  record >= 0 ? wait_stream : kNoStream});
+  document_.sync_lanes.push_back(
+      {std::string(row.device.raw.empty() ? row.pid.raw : row.device.raw),
+       row.Number(Arg::kContext).value_or(0), StreamNumber(row),
+       record >= 0 ? wait_stream : kNoStream});
   if (record >= 0 && sync.event != kNoEvent) {
     run_->timeline.events.push_back({document_.process, -1, sync.event,
                                      static_cast<uint32_t>(record),
@@ -466,8 +468,8 @@ void KinetoLoader::BeginDocument() {
   run_->captures.push_back({});
   document_.process = Last(timeline.processes);
   document_.member.path = timeline.inputs[static_cast<size_t>(input_)].path;
-  document_.begin = {timeline.ops.size(),   timeline.untimed.size(),   timeline.calls.size(),
-                     timeline.syncs.size(), timeline.overheads.size(), timeline.samples.size(),
+  document_.begin = {timeline.ops.size(),    timeline.untimed.size(),   timeline.calls.size(),
+                     timeline.syncs.size(),  timeline.overheads.size(), timeline.samples.size(),
                      timeline.sampled.size()};
 }
 
@@ -541,15 +543,16 @@ void KinetoLoader::DescribeSource(Process* process, ProcessCapture* capture) {
   process->ended = true;
   process->rank = document_.member.rank;
   capture->world_size = document_.member.world_size;
-  capture->recorder = absl::StrCat("PyTorch profiler (Kineto)", document_.versions.empty() ? "" : ", ",
-                                   absl::StrJoin(document_.versions, ", "));
+  capture->recorder =
+      absl::StrCat("PyTorch profiler (Kineto)", document_.versions.empty() ? "" : ", ",
+                   absl::StrJoin(document_.versions, ", "));
   capture->absent = {"how much the profiler lost", "what was queued when"};
   if (document_.runtime_calls + document_.driver_calls == 0) {
     capture->absent.push_back("host calls");
   }
   if (document_.sync_lanes.empty()) capture->absent.push_back("stream waits");
   capture->absent.push_back(document_.python_rows > 0 ? "whether threads ran or were blocked"
-                                                        : "what threads did outside CUDA");
+                                                      : "what threads did outside CUDA");
 }
 
 void KinetoLoader::CloseDocument() {
@@ -571,8 +574,7 @@ void KinetoLoader::CloseDocument() {
 void KinetoLoader::AddDamage(const EventReader& reader) {
   InputFile& input = run_->timeline.inputs[static_cast<size_t>(input_)];
   Process& process = run_->timeline.processes[static_cast<size_t>(document_.process)];
-  const int64_t shift_ns =
-      run_->captures[static_cast<size_t>(document_.process)].clock.shift_ns;
+  const int64_t shift_ns = run_->captures[static_cast<size_t>(document_.process)].clock.shift_ns;
   std::vector<std::string> problems;
   const auto blind = [&](int64_t begin_ns, int64_t end_ns, const std::string& why) {
     if (begin_ns < end_ns) {
@@ -604,8 +606,8 @@ void KinetoLoader::AddDamage(const EventReader& reader) {
     problems.push_back(absl::StrCat("row at byte ", row.offset, ": ", row.detail));
     run_->damage.push_back(std::move(row));
   }
-  const uint64_t all = reader.damage().size() + reader.counts().damage_not_listed +
-                       unusable_row_count_;
+  const uint64_t all =
+      reader.damage().size() + reader.counts().damage_not_listed + unusable_row_count_;
   problems.resize(std::min(problems.size(), kProblemsInWords));
   if (all > problems.size()) {
     problems.push_back(absl::StrCat(FormatCount(all - problems.size()), " more (info lists them)"));
@@ -631,7 +633,8 @@ void KinetoLoader::AddNotices(const std::string& path, const RowCounts& counts) 
                       unknown.size() > words.size() ? ", ..." : ""));
   }
   if (counts.without_category > 0) {
-    note(absl::StrCat(FormatPlural(counts.without_category, "row"), " without a category: not used"));
+    note(absl::StrCat(FormatPlural(counts.without_category, "row"),
+                      " without a category: not used"));
   }
   if (counts.unmatched_ends > 0) {
     note(absl::StrCat(FormatPlural(counts.unmatched_ends, "end"), " without a begin: not used"));
@@ -695,7 +698,7 @@ absl::Status KinetoLoader::Load(const std::string& path, Packing packing) {
     run_->captures.resize(first_process);
     members_.resize(first_member);
     timeline.inputs.pop_back();
-    const std::string why = !reader.damage().empty()    ? reader.damage().front().detail
+    const std::string why = !reader.damage().empty()   ? reader.damage().front().detail
                             : reader.has_event_array() ? "its elements have no phase (\"ph\")"
                                                        : "it has no \"traceEvents\"";
     return absl::InvalidArgumentError(

@@ -62,11 +62,11 @@ class KinetoLoader {
     Begin begin = {};
     RunMember member;
     int64_t base_ns = 0;
-    std::map<int64_t, Device> properties;                    // by id
-    TextMap<int32_t> devices;       // text of args.device
+    std::map<int64_t, Device> properties;                              // by id
+    TextMap<int32_t> devices;                                          // text of args.device
     std::map<std::tuple<int32_t, int64_t, int64_t>, int32_t> streams;  // device, context, stream
-    TextMap<int64_t> stream_texts;  // streams that are no number
-    TextMap<int32_t> threads;       // pid and tid
+    TextMap<int64_t> stream_texts;                                     // streams that are no number
+    TextMap<int32_t> threads;                                          // pid and tid
     std::map<std::string, std::string> thread_names, process_names, process_labels;
     std::string call_pid, span_pid;  // texts
     std::vector<SyncLane> sync_lanes;

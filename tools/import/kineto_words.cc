@@ -77,11 +77,11 @@ uint8_t CopyKindOf(std::string_view name) {
     std::string_view shorthand, spelt;
     uint8_t kind;
   };
-  constexpr Kind kKinds[] = {{"htod", "hosttodevice", 1}, {"dtoh", "devicetohost", 2},
-                             {"htoa", "hosttoarray", 3},  {"atoh", "arraytohost", 4},
-                             {"atoa", "arraytoarray", 5}, {"atod", "arraytodevice", 6},
+  constexpr Kind kKinds[] = {{"htod", "hosttodevice", 1},  {"dtoh", "devicetohost", 2},
+                             {"htoa", "hosttoarray", 3},   {"atoh", "arraytohost", 4},
+                             {"atoa", "arraytoarray", 5},  {"atod", "arraytodevice", 6},
                              {"dtoa", "devicetoarray", 7}, {"dtod", "devicetodevice", 8},
-                             {"htoh", "hosttohost", 9},   {"ptop", "peertopeer", 10}};
+                             {"htoh", "hosttohost", 9},    {"ptop", "peertopeer", 10}};
   const std::string lower = Lower(name);
   for (const Kind& kind : kKinds) {
     if (lower.find(kind.shorthand) != std::string::npos ||
@@ -135,15 +135,12 @@ uint32_t OverheadKindOf(std::string_view name) {
     std::string_view name;
     uint32_t kind;
   };
-  constexpr Overhead kOverheads[] = {{"driver compiler", 1},
-                                     {"buffer flush", 1 << 16},
-                                     {"instrumentation", 2 << 16},
-                                     {"resource", 3 << 16},
-                                     {"module loading", 4 << 16},
-                                     {"lazy function loading", 5 << 16},
-                                     {"command buffer full", 6 << 16},
-                                     {"activity buffer request", 7 << 16},
-                                     {"uvm activity", 8 << 16}};
+  constexpr Overhead kOverheads[] = {
+      {"driver compiler", 1},           {"buffer flush", 1 << 16},
+      {"instrumentation", 2 << 16},     {"resource", 3 << 16},
+      {"module loading", 4 << 16},      {"lazy function loading", 5 << 16},
+      {"command buffer full", 6 << 16}, {"activity buffer request", 7 << 16},
+      {"uvm activity", 8 << 16}};
   const std::string lower = Lower(name);
   for (const Overhead& overhead : kOverheads) {
     if (lower.find(overhead.name) != std::string::npos) return overhead.kind;

@@ -41,7 +41,8 @@ absl::Status CheckOneRun(const std::vector<RunMember>& members) {
   for (const RunMember& member : members) {
     if (!HasRecords(member)) continue;
     if (first == nullptr) first = &member;
-    const int64_t gap_ns = std::max(member.begin_ns - first->end_ns, first->begin_ns - member.end_ns);
+    const int64_t gap_ns =
+        std::max(member.begin_ns - first->end_ns, first->begin_ns - member.end_ns);
     if (gap_ns > 0) {
       return Refused(absl::StrCat(first->path, " and ", member.path,
                                   " do not both tell their rank, and there are ",
