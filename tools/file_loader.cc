@@ -482,6 +482,11 @@ absl::Status FileLoader::Load(const std::string& path) {
   return absl::OkStatus();
 }
 
+void FileLoader::EndPiece() {
+  runs_.ops.push_back(run_->timeline.ops.size());
+  runs_.calls.push_back(run_->timeline.calls.size());
+}
+
 void FileLoader::Finish() {
   MergeDevices();
   for (const auto& [copy, original] : skipped_copies_) {

@@ -44,6 +44,8 @@ class FileLoader {
   void Finish();
 
   const RecordRuns& runs() const { return runs_; }
+  // What others have appended to the Timeline since is a piece of its own (merge_runs.h).
+  void EndPiece();
   // Keeps the host samples until all files are read: SampleLoader::Finish adds them.
   SampleLoader* samples() { return &samples_; }
 

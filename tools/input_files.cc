@@ -21,9 +21,16 @@ namespace fs = std::filesystem;
 
 bool IsTraceName(const fs::path& path) { return path.extension() == proto::kFileSuffix; }
 
-// Traces in `folder`, and in its subfolders if `descend`.
-void ListFolder(const fs::path& folder, bool descend, std::vector<std::string>* found,
-                InputFiles* out) {
+// As PyTorch's profiler and its users name traces (.pt.trace.json.gz), and Nsight Systems exports.
+bool IsImportName(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name.ends_with(".json") || name.ends_with(".json.gz") || name.ends_with(".json.zst") ||
+         name.ends_with(".sqlite");
+}
+
+// Files in `folder` whose name is `wanted`, and in its subfolders if `descend`.
+void ListFolder(const fs::path& folder, bool (*wanted)(const fs::path&), bool descend,
+                std::vector<std::string>* found, InputFiles* out) {
   std::error_code error;
   fs::directory_iterator at(folder, fs::directory_options::skip_permission_denied, error);
   std::vector<fs::path> entries;
@@ -37,8 +44,8 @@ void ListFolder(const fs::path& folder, bool descend, std::vector<std::string>* 
   for (const fs::path& entry : entries) {
     std::error_code ignored;
     if (fs::is_directory(entry, ignored)) {
-      if (descend) ListFolder(entry, false, found, out);
-    } else if (IsTraceName(entry)) {
+      if (descend) ListFolder(entry, wanted, false, found, out);
+    } else if (wanted(entry)) {
       found->push_back(entry.string());
     }
   }
@@ -67,7 +74,10 @@ InputFiles FindInputFiles(const std::vector<std::string>& paths) {
     std::vector<std::string> found;
     if (S_ISDIR(info.st_mode)) {
       const size_t problems = out.unusable.size();
-      ListFolder(path, true, &found, &out);
+      ListFolder(path, IsTraceName, true, &found, &out);
+      if (found.empty() && out.unusable.size() == problems) {
+        ListFolder(path, IsImportName, false, &found, &out);
+      }
       if (found.empty() && out.unusable.size() == problems) {
         out.unusable.push_back(
             {path, path + ": no *.gpuprobe file in this folder or one level below"});

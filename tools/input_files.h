@@ -21,8 +21,10 @@ struct InputFiles {
   std::string run_name;              // last component of the first path
 };
 
-// A folder stands for every *.gpuprobe file in it and in its direct subfolders. Whether a named
-// file is a trace is for the reader to say.
+// A folder stands for every *.gpuprobe file in it and in its direct subfolders; where there is
+// none, for every file in it that is named like a trace of another profiler (*.json, *.json.gz,
+// *.json.zst,
+// *.sqlite). Whether a named file is a trace is for the reader to say.
 InputFiles FindInputFiles(const std::vector<std::string>& paths);
 
 }  // namespace gpuprobe::tools

@@ -64,8 +64,8 @@ Indices BuildIndex(const Timeline& timeline, Wanted wanted) {
 uint64_t FoldDriverCalls(Timeline* timeline) {
   const auto is_driver = [timeline](const HostCall& call) { return IsDriver(*timeline, call); };
   if (std::none_of(timeline->calls.begin(), timeline->calls.end(), is_driver)) return 0;
-  const Indices runtime =
-      BuildIndex(*timeline, [&](const HostCall& call) { return !is_driver(call); });
+  const Indices runtime = BuildIndex(
+      *timeline, [&](const HostCall& call) { return call.correlation != 0 && !is_driver(call); });
   // remove_if overwrites what the index points to, so the decision comes first.
   std::vector<bool> beneath(timeline->calls.size());
   for (size_t i = 0; i < timeline->calls.size(); ++i) {
@@ -116,7 +116,9 @@ uint64_t LinkOps(const Indices& indices, Timeline* timeline) {
 void LinkCalls(LoadedRun* run) {
   Timeline& timeline = run->timeline;
   run->folded_driver_calls = FoldDriverCalls(&timeline);
-  const Indices indices = BuildIndex(timeline, [](const HostCall&) { return true; });
+  // 0: no id (imported files), which makes two records no pair.
+  const Indices indices =
+      BuildIndex(timeline, [](const HostCall& call) { return call.correlation != 0; });
   const uint64_t moved = LinkOps(indices, &timeline);
   if (moved > 0) {
     run->notices.push_back(

@@ -77,6 +77,8 @@ std::string Places::CopyText(int32_t how) {
 
 std::string OverheadText(uint32_t kind) {
   switch (kind) {
+    case 0:
+      return "overhead of the profiler";
     case 1:
       return "driver compiler (JIT)";
     case 1u << 16:

@@ -12,7 +12,8 @@ target_link_options(gpuprobe_format INTERFACE
 gpuprobe_offline_library(gpuprobe_loader trace_loader.cc file_loader.cc load_batches.cc load_samples.cc link_calls.cc capture_facts.cc input_files.cc
                          loss_causes.cc)
 target_link_libraries(gpuprobe_loader PUBLIC gpuprobe_proto_read absl::status absl::statusor
-                      PRIVATE gpuprobe_analysis gpuprobe_format absl::flat_hash_map absl::strings)
+                      PRIVATE gpuprobe_import gpuprobe_import_nsys gpuprobe_analysis gpuprobe_format
+                      absl::flat_hash_map absl::strings)
 
 gpuprobe_offline_library(gpuprobe_symbolize elf_symbols.cc symbolize.cc)
 target_link_libraries(gpuprobe_symbolize PUBLIC absl::status absl::statusor
@@ -20,10 +21,15 @@ target_link_libraries(gpuprobe_symbolize PUBLIC absl::status absl::statusor
 
 gpuprobe_offline_library(gpuprobe_report report.cc report_parts.cc report_summary.cc trust.cc report_gaps.cc report_gap.cc report_waits.cc
                          report_activity.cc report_steps.cc report_hot.cc report_diff.cc report_info.cc report_dump.cc
-                         hot.cc run_figures.cc diff.cc dump_records.cc dump_samples.cc info_samples.cc activity_stats.cc
+                         hot.cc run_figures.cc diff.cc dump_records.cc dump_timeline.cc dump_samples.cc info_samples.cc activity_stats.cc
                          command_line.cc output.cc)
-target_link_libraries(gpuprobe_report PUBLIC gpuprobe_loader gpuprobe_analysis gpuprobe_format)
+target_link_libraries(gpuprobe_report PUBLIC gpuprobe_loader gpuprobe_analysis gpuprobe_format PRIVATE gpuprobe_import)
 
 gpuprobe_offline_tool(probe-report main.cc)
 target_compile_definitions(probe-report PRIVATE GPUPROBE_VERSION="${PROJECT_VERSION}")
 target_link_libraries(probe-report PRIVATE gpuprobe_report gpuprobe_symbolize)
+get_target_property(_static probe-report GPUPROBE_STATIC)
+if(_static)
+  target_sources(probe-report PRIVATE import/no_dlopen.cc)
+  target_link_options(probe-report PRIVATE -Wl,--wrap=dlopen)
+endif()

@@ -2,6 +2,7 @@
 // Copyright the gpuprobe authors.
 #include "tools/report_dump.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,10 +13,13 @@
 #include "absl/strings/str_join.h"
 #include "proto/trace_reader.h"
 #include "tools/dump_records.h"
+#include "tools/dump_timeline.h"
 #include "tools/format_json.h"
 #include "tools/format_table.h"
 #include "tools/format_text.h"
+#include "tools/import/source_format.h"
 #include "tools/loss_causes.h"
+#include "tools/trace_loader.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -192,6 +196,11 @@ class Dumper {
     return complete;
   }
 
+  void DumpRun(const LoadedRun& run) {
+    writer_.Begin(run.name);
+    DumpTimeline(run, options_.pid, [this](const DumpRecord& record) { return Write(record); });
+  }
+
  private:
   // False once enough was written.
   bool Write(const DumpRecord& record) {
@@ -210,10 +219,28 @@ class Dumper {
   bool full_ = false;
 };
 
+bool IsImported(const std::string& path) {
+  return DetectSourceOfFile(path).format != SourceFormat::kOther;
+}
+
+absl::StatusOr<bool> DumpImported(const InputFiles& files, const DumpOptions& options,
+                                  Output* output) {
+  const absl::StatusOr<LoadedRun> run = LoadRun(files, Linking::kAsRecorded);
+  if (!run.ok()) return run.status();
+  Dumper dumper(options, output);
+  dumper.Open();
+  dumper.DumpRun(*run);
+  dumper.Close(!run->complete(), run->unusable);
+  return run->complete();
+}
+
 }  // namespace
 
 absl::StatusOr<bool> WriteDump(const InputFiles& files, const DumpOptions& options,
                                Output* output) {
+  if (std::any_of(files.paths.begin(), files.paths.end(), IsImported)) {
+    return DumpImported(files, options, output);
+  }
   std::vector<Unusable> unusable = files.unusable;
   Dumper dumper(options, output);
   bool complete = true, opened = false;

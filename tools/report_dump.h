@@ -4,6 +4,7 @@
 // `dump`: every record of every file, one a line, in file order. Reads the files itself, frame by
 // frame, so that it needs no memory for them and shows what is there even where the other reports
 // conclude nothing. Times are as in the file (no alignment of clocks).
+// Imported files are loaded as a whole and shown in order of time.
 #ifndef GPUPROBE_TOOLS_REPORT_DUMP_H_
 #define GPUPROBE_TOOLS_REPORT_DUMP_H_
 

@@ -103,6 +103,26 @@ std::string Captured(const Process& process) {
                       : absl::StrJoin(what, ", ");
 }
 
+// The rest of the block for a process that another tool recorded.
+void AppendImported(const Process& process, const ProcessCapture& capture, int64_t origin,
+                    std::string* out) {
+  AppendFact("recorded by", capture.recorder, out);
+  AppendFact("records",
+             absl::StrCat("from ", RelativeTime(process.capture_begin_ns, origin), " to ",
+                          RelativeTime(process.capture_end_ns, origin)),
+             out);
+  for (const std::string& warning : capture.warnings) AppendFact("warning", warning, out);
+  if (capture.driver_version > 0) {
+    AppendFact("driver", DriverVersion(capture.driver_version), out);
+  }
+  AppendFact("host calls", Captured(process), out);
+  AppendFact("graphs", capture.graph_node_level ? "node by node" : "as a whole", out);
+  AppendFact("absent", absl::StrJoin(capture.absent, "; "), out);
+  if (capture.clock.shift_ns != 0) {
+    AppendFact("clock", absl::StrCat("shifted by ", FormatDuration(capture.clock.shift_ns)), out);
+  }
+}
+
 std::string ProcessBlock(const LoadedRun& run, const std::vector<SampledView>& views, size_t index,
                          int64_t origin) {
   const Process& process = run.timeline.processes[index];
@@ -113,6 +133,10 @@ std::string ProcessBlock(const LoadedRun& run, const std::vector<SampledView>& v
   std::string out = absl::StrCat("\n", WrapText(ToPrintable(title), 0, 2, kReportWidth), "\n");
   AppendFact("command", process.command_line.empty() ? process.executable : process.command_line,
              &out);
+  if (process.source != SourceKind::kGpuprobe) {
+    AppendImported(process, capture, origin, &out);
+    return out;
+  }
   AppendFact("captured",
              absl::StrCat(RelativeTime(process.capture_begin_ns, origin), " to ",
                           RelativeTime(process.capture_end_ns, origin), ", ",
@@ -196,8 +220,14 @@ std::string LossBlock(const LoadedRun& run, int64_t origin) {
          absl::StrCat(run.timeline.processes[static_cast<size_t>(loss.process)].pid),
          Period(loss.begin_ns, loss.end_ns, origin), cause});
   }
-  std::string out = table.rows.empty() ? "\nLOST      nothing\n"
-                                       : absl::StrCat("\nLOST\n", RenderTable(table, 2));
+  const auto& processes = run.timeline.processes;
+  const bool own = std::any_of(processes.begin(), processes.end(), [](const Process& process) {
+    return process.source == SourceKind::kGpuprobe;
+  });
+  const bool imported = !own && !processes.empty();
+  std::string out = imported             ? "\nLOST      not told by imported files\n"
+                    : table.rows.empty() ? "\nLOST      nothing\n"
+                                         : absl::StrCat("\nLOST\n", RenderTable(table, 2));
 
   Table damage;
   damage.columns = {{"damage", Align::kLeft},
@@ -222,6 +252,7 @@ std::string LossBlock(const LoadedRun& run, int64_t origin) {
          absl::StrCat(run.timeline.processes[static_cast<size_t>(item.process)].pid),
          Period(item.begin_ns, item.end_ns, origin), item.who});
   }
+  if (imported) return out;
   absl::StrAppend(&out, blind.rows.empty() ? "\nBLIND     never: no other CUPTI client took over\n"
                                            : absl::StrCat("\nBLIND\n", RenderTable(blind, 2)));
   return out;
@@ -310,6 +341,18 @@ void WriteCost(const CostFacts& cost, JsonWriter* json) {
   json->Field("flush_ns", cost.flush_ns).Field("start_ns", cost.start_ns).EndObject();
 }
 
+const char* SourceKey(SourceKind source) {
+  switch (source) {
+    case SourceKind::kGpuprobe:
+      return "gpuprobe";
+    case SourceKind::kKineto:
+      return "kineto";
+    case SourceKind::kNsys:
+      return "nsys";
+  }
+  return "unknown";
+}
+
 void WriteProcess(const LoadedRun& run, const std::vector<SampledView>& views, size_t index,
                   JsonWriter* json) {
   const Process& process = run.timeline.processes[index];
@@ -338,6 +381,9 @@ void WriteProcess(const LoadedRun& run, const std::vector<SampledView>& views, s
   }
   json->EndArray().Key("warnings").BeginArray();
   for (const std::string& warning : capture.warnings) json->Value(warning);
+  json->EndArray().Field("source", SourceKey(process.source)).Field("recorder", capture.recorder);
+  json->Key("absent").BeginArray();
+  for (const std::string& absent : capture.absent) json->Value(absent);
   json->EndArray();
   WriteClock(capture.clock, json);
   WriteCost(capture.cost, json);

@@ -25,7 +25,13 @@ bool IsKernelKind(const std::string& name) {
   return absl::AsciiStrToUpper(name).find("KERNEL") != std::string::npos;
 }
 
+bool Imported(const Process& process) { return process.source != SourceKind::kGpuprobe; }
+
 std::string WhyNoKernelRecords(const LoadedRun& run) {
+  const auto& processes = run.timeline.processes;
+  if (std::all_of(processes.begin(), processes.end(), Imported)) {
+    return "the imported files hold launches and no kernels (see info for what is absent)";
+  }
   for (const ProcessCapture& capture : run.captures) {
     if (!capture.off_reason.empty())
       return absl::StrCat("gpuprobe turned itself off: ", capture.off_reason);
@@ -90,6 +96,8 @@ std::string Blindness(const LoadedRun& run) {
     longest_ns = blind.end_ns - blind.begin_ns;
     who = blind.who;
   }
+  const auto& processes = run.timeline.processes;
+  if (std::any_of(processes.begin(), processes.end(), Imported)) return "read completely";
   if (who.empty()) return "complete, nothing lost";
   return absl::StrCat("complete, but blind for up to ", FormatDuration(longest_ns), " at a time (",
                       who, ")");
@@ -155,6 +163,12 @@ const char* CopyDirection(uint8_t copy_kind) {
       return "Host-to-Host";
     case 10:
       return "Peer-to-Peer";
+    case 11:  // Nsight Systems: migrations of managed memory
+      return "Unified Host-to-Device";
+    case 12:
+      return "Unified Device-to-Host";
+    case 13:
+      return "Unified Device-to-Device";
     default:
       return "Copy of unknown kind";
   }
@@ -219,9 +233,11 @@ std::string Completeness(const ReportInput& input) {
     missing.push_back(absl::StrCat(FormatPlural(run.unusable.size(), "input"), " unusable"));
   }
   if (!damaged.empty()) {
-    missing.push_back(absl::StrFormat("%d of %s damaged (%s)", damaged.size(),
-                                      FormatPlural(inputs.size(), "file"),
-                                      FormatBytes(SumLosses(run).damaged_bytes)));
+    missing.push_back(
+        absl::StrFormat("%d of %s damaged", damaged.size(), FormatPlural(inputs.size(), "file")));
+    if (const uint64_t bytes = SumLosses(run).damaged_bytes; bytes > 0) {
+      absl::StrAppend(&missing.back(), " (", FormatBytes(bytes), ")");
+    }
   }
   if (!open.empty()) {
     missing.push_back(absl::StrFormat("%d of %s not closed (killed or still running)", open.size(),

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "tools/format_table.h"
 #include "tools/format_text.h"
 #include "tools/format_units.h"
@@ -178,7 +179,8 @@ void WriteDevice(const ReportInput& input, const DeviceReport& device, bool know
                  JsonWriter* json) {
   const Device& info = input.run.timeline.devices[static_cast<size_t>(device.device)];
   json->BeginObject();
-  json->Field("device", device.device).Field("uuid", info.uuid).Field("name", info.name);
+  json->Field("device", device.device).Field("ordinal", info.ordinal);
+  json->Field("uuid", info.uuid).Field("name", info.name);
   WriteWindow(device.window, json);
   json->Key("kernels").BeginObject();
   json->Field("count", device.kernels.count).Field("zero_length", device.kernels.zero_length);

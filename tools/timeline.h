@@ -201,6 +201,9 @@ struct CopyShape {
   bool peer;
 };
 
+// Who recorded a process: its own library, or another tool whose file was imported.
+enum class SourceKind : uint8_t { kGpuprobe, kKineto, kNsys };
+
 struct Process {
   uint32_t pid;
   std::string host, executable, command_line;
@@ -211,6 +214,7 @@ struct Process {
   bool has_runtime_api = false, has_driver_api = false, has_sync_records = false;
   int64_t capture_begin_ns = 0, capture_end_ns = 0;
   bool ended = false;  // the trace was closed in order
+  SourceKind source = SourceKind::kGpuprobe;
   // Data-loader workers and other children that the sampler looked at from outside: they have no
   // records of their own. -1: the parent is not in this Timeline.
   int32_t parent = -1;

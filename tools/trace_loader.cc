@@ -3,6 +3,8 @@
 #include "tools/trace_loader.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -10,6 +12,9 @@
 #include "absl/strings/str_join.h"
 #include "tools/file_loader.h"
 #include "tools/format_units.h"
+#include "tools/import/kineto_loader.h"
+#include "tools/import/nsys_sqlite.h"
+#include "tools/import/source_format.h"
 #include "tools/link_calls.h"
 #include "tools/loss_causes.h"
 #include "tools/merge_runs.h"
@@ -102,9 +107,11 @@ Shifts AlignClocks(LoadedRun* run) {
     if (shift_ns > -kSameClockNs && shift_ns < kSameClockNs) continue;
     shifts[p] = capture.clock.shift_ns = shift_ns;
     any = true;
-    run->notices.push_back(
-        absl::StrCat("the wall clock was stepped between processes: times of process ",
-                     run->timeline.processes[p].pid, " are shifted by ", FormatDuration(shift_ns)));
+    const char* why = run->timeline.processes[p].source == SourceKind::kNsys
+                          ? "sessions that count from their own start"
+                          : "the wall clock was stepped between processes";
+    run->notices.push_back(absl::StrCat(why, ": times of process ", run->timeline.processes[p].pid,
+                                        " are shifted by ", FormatDuration(shift_ns)));
   }
   if (any) ApplyShifts(shifts, &run->timeline);
   return shifts;
@@ -125,10 +132,66 @@ void CheckAligned(LoadedRun* run) {
   }
 }
 
+const char* FormatName(SourceFormat format) {
+  switch (format) {
+    case SourceFormat::kJson:
+      return "a trace of PyTorch's profiler";
+    case SourceFormat::kSqlite:
+      return "an Nsight Systems export";
+    default:
+      return "a gpuprobe trace";
+  }
+}
+
 std::string NothingReadable(const std::vector<Unusable>& unusable) {
   return absl::StrJoin(unusable, "\n", [](std::string* out, const Unusable& item) {
     absl::StrAppend(out, item.message);
   });
+}
+
+// A run recorded twice, by us and by another profiler, would count twice.
+absl::Status CheckOneFormat(const std::vector<std::string>& paths) {
+  const std::string* first = nullptr;
+  SourceFormat format = SourceFormat::kOther;
+  for (const std::string& path : paths) {
+    const SourceFormat here = DetectSourceOfFile(path).format;
+    if (here != SourceFormat::kOther && here != SourceFormat::kJson &&
+        here != SourceFormat::kSqlite) {
+      continue;  // said when it is loaded
+    }
+    // An empty trace has nothing that could count twice.
+    std::error_code error;
+    if (here == SourceFormat::kOther && std::filesystem::file_size(path, error) == 0) continue;
+    if (first == nullptr) {
+      first = &path;
+      format = here;
+    } else if (here != format) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(*first, " is ", FormatName(format), " and ", path, " is ", FormatName(here),
+                       ": the same work would count twice; give one kind at a time"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LoadFile(const std::string& path, LoadedRun* run, FileLoader* loader,
+                      KinetoLoader* kineto) {
+  const Source source = DetectSourceOfFile(path);
+  switch (source.format) {
+    case SourceFormat::kJson:
+      return kineto->Load(path, source.packing);
+    case SourceFormat::kSqlite:
+      return LoadNsysSqlite(path, run);
+    case SourceFormat::kUtf16:
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": UTF-16 text; no profiler writes that, convert it to UTF-8"));
+    case SourceFormat::kGzipOther:
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": gzip, but what is inside is no trace events"));
+    case SourceFormat::kOther:
+      break;
+  }
+  return loader->Load(path);
 }
 
 }  // namespace
@@ -142,22 +205,28 @@ bool LoadedRun::complete() const {
          std::none_of(captures.begin(), captures.end(), off);
 }
 
-absl::StatusOr<LoadedRun> LoadRun(const InputFiles& files) {
+absl::StatusOr<LoadedRun> LoadRun(const InputFiles& files, Linking linking) {
   LoadedRun run;
   run.name = files.run_name;
   run.unusable = files.unusable;
   run.notices = files.notices;
+  if (absl::Status status = CheckOneFormat(files.paths); !status.ok()) return status;
   FileLoader loader(&run);
+  KinetoLoader kineto(&run);
   for (const std::string& path : files.paths) {
-    const absl::Status status = loader.Load(path);
+    const absl::Status status = LoadFile(path, &run, &loader, &kineto);
     if (!status.ok()) run.unusable.push_back({path, std::string(status.message())});
+    loader.EndPiece();
   }
   if (run.timeline.inputs.empty()) return absl::InvalidArgumentError(NothingReadable(run.unusable));
   loader.Finish();
-  loader.samples()->Finish(AlignClocks(&run));
+  if (absl::Status status = kineto.Finish(); !status.ok()) return status;
+  const Shifts shifts = AlignClocks(&run);
+  // Imported samples are complete, and in their place.
+  if (run.timeline.samples.empty()) loader.samples()->Finish(shifts);
   CheckAligned(&run);
   SortTimeline(loader.runs(), &run.timeline);
-  LinkCalls(&run);
+  if (linking == Linking::kLinked) LinkCalls(&run);
   return run;
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Trace files -> Timeline. One run is a set of files of one or many processes.
+// Trace files -> Timeline. One run is a set of files of one or many processes: gpuprobe's own, or
+// those of PyTorch's profiler, or exports of Nsight Systems; told apart by content, never mixed
+// (the same work would count twice).
 //
 // What it decides, so that the analyses need not:
 //  - Every file is one process image. Devices are the same if their UUID is the same, in whatever
@@ -96,6 +98,9 @@ struct ProcessCapture {
   CostFacts cost;
   SamplerFacts sampler;
   UsageFacts usage;
+  // Imported files: the tool and its versions, and what such a file, or this one, cannot tell.
+  std::string recorder;
+  std::vector<std::string> absent;
 };
 
 // A stretch of an input file that could not be used, in words.
@@ -122,8 +127,11 @@ struct LoadedRun {
   bool complete() const;
 };
 
-// Fails only if not one input can be read; the message then has a line for each of them.
-absl::StatusOr<LoadedRun> LoadRun(const InputFiles& files);
+// Fails if not one input can be read (the message then has a line for each of them), or if the
+// inputs are not of one run.
+// kAsRecorded leaves calls and GPU work as they stand (no folding, no links): for `dump`.
+enum class Linking : uint8_t { kLinked, kAsRecorded };
+absl::StatusOr<LoadedRun> LoadRun(const InputFiles& files, Linking linking = Linking::kLinked);
 
 }  // namespace gpuprobe::tools
 

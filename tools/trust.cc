@@ -128,6 +128,13 @@ std::string TrustText(const ReportInput& input, const Trust& trust) {
   facts.push_back(BlindText(input));
   if (trust.clocks_known) facts.push_back(ClockText(trust));
   if (!input.run.aligned) facts.push_back("clocks of several hosts not aligned");
+  std::vector<std::string> absent;  // what imported files cannot tell
+  for (const ProcessCapture& capture : input.run.captures) {
+    for (const std::string& item : capture.absent) {
+      if (std::find(absent.begin(), absent.end(), item) == absent.end()) absent.push_back(item);
+    }
+  }
+  if (!absent.empty()) facts.push_back(absl::StrCat("not told: ", absl::StrJoin(absent, ", ")));
   return absl::StrJoin(facts, "; ");
 }
 

@@ -19,6 +19,8 @@ SYSTEM = re.compile(r"(sys|linux|asm|netinet|arpa|net|bits)/[\w/]+\.h|"
 CUPTI = re.compile(r"(cupti|cuda|generated_cu|nvtx)\w*\.h|cuda_runtime_api\.h|Open(acc|mp)/.*")
 PROTOBUF = re.compile(r"google/protobuf/.*|proto/gpuprobe\.pb\.h")
 ABSEIL = re.compile(r"absl/.*")
+SQLITE = re.compile(r"sqlite3\.h")
+ZLIB = re.compile(r"zlib\.h")
 ZSTD = re.compile(r"zstd(_errors)?\.h")
 VERSION = re.compile(r"gpuprobe_version\.h")
 
@@ -38,7 +40,7 @@ RULES = {
     "proto read": ({"proto read", "proto shared"}, [PROTOBUF, ABSEIL, ZSTD], False),
     "sampler": ({"sampler", "ringbuf", "proto write", "proto shared"}, [], True),
     "inject": ({"inject", "sampler", "cupti", "ringbuf", "proto write", "proto shared"}, [VERSION], True),
-    "tools": ({"tools", "proto read", "proto shared"}, [PROTOBUF, ABSEIL, VERSION], False),
+    "tools": ({"tools", "proto read", "proto shared"}, [PROTOBUF, ABSEIL, SQLITE, ZLIB, ZSTD, VERSION], False),
 }
 # Written by the build, so not there to be looked at.
 GENERATED = re.compile(r"proto/gpuprobe\.pb\.h|gpuprobe_version\.h")
