@@ -190,7 +190,8 @@ int32_t CodeSpans::InternLocation(RowKind kind, const JsonText& name) {
     location.file = InternString(WithLibraryFolder(file));
     location.function = InternString(function);
   } else {
-    location.native = kind == RowKind::kOperator || text.starts_with("<built-in");
+    // Built-in functions, operators, ranges: no line of Python, so only a name.
+    location.native = true;
     location.function = InternString(text);
   }
   timeline_->locations.push_back(location);
