@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <climits>
 #include <cstdio>
@@ -54,6 +55,10 @@ constexpr int64_t kReaderTurnNs = 3'000'000'000, kReaderIdleNs = 500'000'000;
 
 constexpr int64_t kBudgetWindowNs = 1'000'000'000;
 constexpr int64_t kBudgetPpm = 5'000;
+// What may be spent beyond it, once: while a program imports its modules every stack is deep and
+// new (a PyTorch process on an H200 machine: 90 ms in the first 5 s), and a rate that was lowered
+// there would leave the loop behind it with a quarter of its samples. Saved up again in 40 s.
+constexpr int64_t kBudgetCreditNs = 200'000'000;
 constexpr uint32_t kMaxStride = 8;  // of ticks; of looks at busy threads
 
 constexpr uint32_t kSharedTableHz = 20;
@@ -119,7 +124,7 @@ struct HostSampler::State {
   // Strides: 1 is full rate.
   uint32_t tick_stride = 1, busy_stride = 1;
   size_t children_per_tick = kChildrenPerTick;
-  int64_t budget_begin_ns = 0, budget_ppm = kBudgetPpm;
+  int64_t budget_begin_ns = 0, budget_ppm = kBudgetPpm, budget_credit_ns = kBudgetCreditNs;
   bool was_over = false;
   int64_t own_cost_ns = 0, children_cost_ns = 0;  // since budget_begin_ns
   uint64_t cpu_ns = 0, calls_before = 0;
@@ -578,10 +583,12 @@ void HostSampler::State::Budget(int64_t now) {
   if (elapsed < kBudgetWindowNs) return;
   const int64_t own_ppm = own_cost_ns * 1000 / (elapsed / 1000);
   const int64_t children_ppm = children_cost_ns * 1000 / (elapsed / 1000);
+  budget_credit_ns = std::clamp(budget_credit_ns + elapsed / 1'000'000 * budget_ppm - own_cost_ns,
+                                -kBudgetCreditNs / 10, kBudgetCreditNs);
   budget_begin_ns = now;
   own_cost_ns = children_cost_ns = 0;
   // Twice in a row: finding the interpreter and reading the maps cost some milliseconds, once.
-  const bool over = own_ppm > budget_ppm;
+  const bool over = own_ppm > budget_ppm && budget_credit_ns < 0;
   if (over && was_over) {
     if (busy_stride < kMaxStride && busy_count != 0) {
       busy_stride *= 2;
@@ -589,7 +596,8 @@ void HostSampler::State::Budget(int64_t now) {
       tick_stride *= 2;
       NoteRate();
     }
-  } else if (own_ppm * 3 < budget_ppm) {  // twice as much would fit, and some
+  } else if (own_ppm * 3 < budget_ppm ||                // twice as much would fit, and some
+             budget_credit_ns > kBudgetCreditNs / 2) {  // or has been saved up
     if (tick_stride > 1) {
       tick_stride /= 2;
     } else if (busy_stride > 1) {

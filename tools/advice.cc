@@ -117,6 +117,9 @@ std::string AdviceForGil(const CauseTotal* cause) {
          ") into a process of its own: it held the interpreter lock";
 }
 
+// Half of the time in one call as long as this is no habit of the loop.
+constexpr int64_t kOneLongCallNs = 100'000'000;
+
 std::string AdviceForSync(const Timeline& timeline, const SiteTotal& site) {
   const std::string api = ApiOf(timeline, site);
   const int64_t bytes = BytesReadBefore(timeline, site.example_call);
@@ -141,6 +144,12 @@ std::string AdviceForBlockingApi(const Timeline& timeline, const SiteTotal& site
   const ApiSymbol* api = SymbolOf(timeline, site);
   if (api == nullptr) return "";
   const std::string call = api->name + AtCode(site);
+  if (site.longest_ns >= kOneLongCallNs && site.longest_ns * 2 > site.total_ns) {
+    return call + " held the GPU up for " + DurationText(site.longest_ns) +
+           " once: a first use (context, libraries, modules); let a warm-up step make it before "
+           "the "
+           "loop, and measure without it";
+  }
   switch (api->call_class) {
     case CallClass::kAlloc:
     case CallClass::kFree:

@@ -220,9 +220,10 @@ std::string CallSites::TextOf(int32_t node) const {
   const auto short_file = short_files_.find(location->file);
   std::string text(short_file != short_files_.end() ? short_file->second
                                                     : PathInLibrary(FileOf(*location)));
-  if (text.empty()) text = "?";
-  if (location->line > 0) text += ":" + std::to_string(location->line);
   const std::string_view function = FunctionOf(*location);
+  // Ranges that an application has named have no file.
+  if (text.empty()) return std::string(function.empty() ? "?" : function);
+  if (location->line > 0) text += ":" + std::to_string(location->line);
   if (!function.empty()) text.append(" in ").append(function);
   return text;
 }

@@ -244,6 +244,17 @@ TEST(Kinds, EmptyCacheIsNamed) {
             "step takes again");
 }
 
+TEST(Kinds, OneLongCallIsNoHabitOfTheLoop) {
+  Made made(Cause::kBlockingApi, "train.py:25 in step", "cudaFree, aten::cudnn_convolution");
+  made.Through("cudaFree", CallClass::kFree);
+  made.cause().sites[0].longest_ns = 700 * kMs;
+  EXPECT_EQ(
+      made.Judged().action,
+      "cudaFree at train.py:25 in step held the GPU up for 700 ms once: a first use (context, "
+      "libraries, modules); let a warm-up step make it before the loop, and measure without "
+      "it");
+}
+
 TEST(Kinds, PageableCopyAtItsLine) {
   Made made(Cause::kPageableCopy, "train.py:20 in main", "cudaMemcpyAsync HtoD, pageable");
   EXPECT_EQ(made.Judged().kind, "pageable_copy");
