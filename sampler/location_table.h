@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "sampler/module_ids.h"
+
 namespace gpuprobe::sampler {
 
 using TextId = uint32_t;      // 0: no text
@@ -45,9 +47,12 @@ class LocationTable {
   uint32_t location_count() const;
   uint64_t refused() const;  // texts and locations that found no room
 
+  ModuleIds* modules() { return &modules_; }  // of native locations
+
  private:
   struct State;
   State* state_ = nullptr;
+  ModuleIds modules_;
 };
 
 }  // namespace gpuprobe::sampler

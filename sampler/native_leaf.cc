@@ -186,7 +186,13 @@ bool NativeLeaf::FindBias(const ProcessMemory& memory, Mapping* mapping) {
 
 LocationId NativeLeaf::LocationOf(const ProcessMemory& memory, Mapping* mapping, uint64_t address,
                                   LocationTable* table) {
+  const bool first = !mapping->bias_known;
   if (!FindBias(memory, mapping)) return 0;
+  if (first) {
+    uint8_t id[kMaxBuildIdBytes];
+    const size_t size = ReadBuildId(memory, mapping->base, mapping->bias, id);
+    table->modules()->Add(mapping->path, id, size);
+  }
   Location location = {};
   location.file = mapping->path;
   location.offset = address - mapping->bias;

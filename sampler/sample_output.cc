@@ -26,6 +26,15 @@ void SampleOutput::Begin(int64_t now_ns) {
   ++piece_;
 }
 
+// Does nothing where the piece has no room: it is full then, and what is being added begins again
+// in the next one.
+void SampleOutput::EncodeModule(TextId path, uint32_t encoded) {
+  for (ModuleIds::Entry& entry : locations_->modules()->entries()) {
+    if (entry.module != path || entry.piece == piece_) continue;
+    if (encoder_.AddModule(encoded, entry.bytes, entry.size)) entry.piece = piece_;
+  }
+}
+
 uint32_t SampleOutput::EncodeStack(const WatchedThread& thread) {
   uint32_t ids[kMaxSampleDepth];
   size_t depth = 0;
@@ -35,9 +44,10 @@ uint32_t SampleOutput::EncodeStack(const WatchedThread& thread) {
     uint32_t encoded = encoder_.FindLocation(id);
     if (encoded == 0) {
       const Location& l = locations_->Get(id);
-      encoded = encoder_.AddLocation(id, encoder_.InternText(locations_->Text(l.function)),
-                                     encoder_.InternText(locations_->Text(l.file)), l.line,
-                                     l.offset, static_cast<uint32_t>(l.kind));
+      const uint32_t file = encoder_.InternText(locations_->Text(l.file));
+      encoded = encoder_.AddLocation(id, encoder_.InternText(locations_->Text(l.function)), file,
+                                     l.line, l.offset, static_cast<uint32_t>(l.kind));
+      if (l.kind == LocationKind::kNative) EncodeModule(l.file, file);
     }
     ids[depth++] = encoded;
   }

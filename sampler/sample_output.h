@@ -43,6 +43,7 @@ class SampleOutput {
 
  private:
   bool TryAdd(SampledProcess* process, WatchedThread* thread);
+  void EncodeModule(TextId path, uint32_t encoded);
   uint32_t EncodeStack(const WatchedThread& thread);
   bool AddFacts(const SampledProcess& process, bool ended);
 

@@ -83,7 +83,7 @@ void WriteNumber(std::string_view key, std::optional<double> value, FigureUnit u
 void WriteRun(const char* key, const ReportInput& input, JsonWriter* json) {
   json->Key(key).BeginObject();
   json->Field("run", input.run.name);
-  json->Field("partial", !input.run.complete());
+  json->Field("partial", !input.run.complete_as_asked());
   json->Key("verdict").BeginObject();
   json->Field("kind", input.analysis.verdict.kind).Field("text", input.analysis.verdict.headline);
   json->EndObject().EndObject();
@@ -115,7 +115,7 @@ std::string DiffJson(const DiffInput& input) {
   JsonWriter json(&out);
   json.BeginObject();
   json.Field("schema", "gpuprobe.diff/1");
-  json.Field("partial", !input.a.run.complete() || !input.b.run.complete());
+  json.Field("partial", !input.a.run.complete_as_asked() || !input.b.run.complete_as_asked());
   WriteRun("a", input.a, &json);
   WriteRun("b", input.b, &json);
   json.Field("text", DiffHeadline(input.rows));

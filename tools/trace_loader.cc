@@ -196,13 +196,28 @@ absl::Status LoadFile(const std::string& path, LoadedRun* run, FileLoader* loade
 
 }  // namespace
 
-bool LoadedRun::complete() const {
+bool LoadedRun::CompleteBut(bool (*excused)(const ProcessCapture&)) const {
   const auto whole = [](const InputFile& file) { return file.complete; };
   const auto lost = [](const LossItem& loss) { return WordsForLoss(loss.cause).hides; };
-  const auto off = [](const ProcessCapture& capture) { return !capture.off_reason.empty(); };
+  const auto off = [excused](const ProcessCapture& capture) {
+    return !capture.off_reason.empty() && !excused(capture);
+  };
   return unusable.empty() && std::all_of(timeline.inputs.begin(), timeline.inputs.end(), whole) &&
          std::none_of(timeline.losses.begin(), timeline.losses.end(), lost) &&
          std::none_of(captures.begin(), captures.end(), off);
+}
+
+bool LoadedRun::complete() const {
+  return CompleteBut([](const ProcessCapture&) { return false; });
+}
+
+bool LoadedRun::complete_as_asked() const {
+  return CompleteBut([](const ProcessCapture& capture) {
+    return std::any_of(capture.settings.begin(), capture.settings.end(),
+                       [](const CaptureSetting& setting) {
+                         return setting.name == "GPUPROBE_CAPTURE" && setting.value == "0";
+                       });
+  });
 }
 
 absl::StatusOr<LoadedRun> LoadRun(const InputFiles& files, Linking linking) {

@@ -125,6 +125,12 @@ struct LoadedRun {
   // off. Empty captures (no record, no damage: a process that was killed before its first) do not
   // count.
   bool complete() const;
+  // The same, but a process that was told to record nothing (GPUPROBE_CAPTURE) lacks nothing: for
+  // `diff`, to which its duration and its CPU time are what was asked for.
+  bool complete_as_asked() const;
+
+ private:
+  bool CompleteBut(bool (*excused)(const ProcessCapture&)) const;
 };
 
 // Fails if not one input can be read (the message then has a line for each of them), or if the

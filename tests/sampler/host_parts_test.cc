@@ -3,7 +3,9 @@
 //
 // The parts of the sampler that need no process to look at: texts of /proc, and what goes between
 // the threads.
+#include <elf.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstring>
@@ -11,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "sampler/module_ids.h"
 #include "sampler/noted_threads.h"
 #include "sampler/proc_files.h"
 #include "sampler/sealed_pieces.h"
@@ -18,6 +21,107 @@
 
 namespace gpuprobe::sampler {
 namespace {
+
+// An ELF header, its segments and notes, as they lie in memory.
+class FakeModule {
+ public:
+  FakeModule() {
+    std::memcpy(header()->e_ident, ELFMAG, SELFMAG);
+    header()->e_phoff = sizeof(Elf64_Ehdr);
+    header()->e_phentsize = sizeof(Elf64_Phdr);
+  }
+  Elf64_Ehdr* header() { return reinterpret_cast<Elf64_Ehdr*>(bytes_); }
+  Elf64_Phdr* AddNotes(uint64_t alignment) {
+    Elf64_Phdr* segment = reinterpret_cast<Elf64_Phdr*>(header() + 1) + header()->e_phnum++;
+    *segment = {};
+    segment->p_type = PT_NOTE;
+    segment->p_align = alignment;
+    segment->p_vaddr = end_;
+    return segment;
+  }
+  Elf64_Nhdr* AddNote(Elf64_Phdr* segment, uint32_t type, const std::string& content) {
+    auto* note = reinterpret_cast<Elf64_Nhdr*>(bytes_ + end_);
+    *note = {4, static_cast<uint32_t>(content.size()), type};
+    std::memcpy(note + 1, "GNU", 4);
+    std::memcpy(bytes_ + end_ + 16, content.data(), content.size());
+    const uint64_t a = segment->p_align;
+    end_ += (16 + content.size() + a - 1) / a * a;
+    segment->p_filesz = end_ - segment->p_vaddr;
+    return note;
+  }
+  std::string BuildId() {
+    ProcessMemory memory;
+    const uint64_t at = reinterpret_cast<uint64_t>(bytes_);
+    EXPECT_TRUE(memory.Open(getpid(), at));
+    uint8_t id[kMaxBuildIdBytes];
+    const size_t size = ReadBuildId(memory, at, at, id);
+    return std::string(reinterpret_cast<char*>(id), size);
+  }
+
+ private:
+  alignas(8) char bytes_[4096] = {};
+  uint64_t end_ = 1024;
+};
+
+TEST(BuildId, IsFoundAmongOtherNotes) {
+  FakeModule module;
+  module.AddNote(module.AddNotes(8), NT_GNU_PROPERTY_TYPE_0, "some 12 byte");
+  Elf64_Phdr* notes = module.AddNotes(4);
+  module.AddNote(notes, NT_GNU_ABI_TAG, "abcde");
+  module.AddNote(notes, NT_GNU_BUILD_ID, "0123456789abcdefghij");
+  EXPECT_EQ(module.BuildId(), "0123456789abcdefghij");
+}
+
+TEST(BuildId, LengthsAreNotBelieved) {
+  for (const uint32_t length : {25u, 4096u, 0x7fffffffu, 0xffffffffu}) {
+    FakeModule module;
+    module.AddNote(module.AddNotes(4), NT_GNU_BUILD_ID, "0123456789abcdefghij")->n_descsz = length;
+    EXPECT_EQ(module.BuildId(), "") << length;
+    FakeModule other;
+    Elf64_Phdr* notes = other.AddNotes(4);
+    other.AddNote(notes, NT_GNU_ABI_TAG, "abcd")->n_namesz = length;
+    other.AddNote(notes, NT_GNU_BUILD_ID, "0123456789");
+    EXPECT_EQ(other.BuildId(), "") << length;
+  }
+}
+
+TEST(BuildId, OneLongerThanItsPlaceIsLeftOut) {
+  FakeModule module;
+  module.AddNote(module.AddNotes(4), NT_GNU_BUILD_ID, std::string(kMaxBuildIdBytes + 4, 'x'));
+  EXPECT_EQ(module.BuildId(), "");
+}
+
+TEST(BuildId, HeadersAreNotBelieved) {
+  FakeModule module;
+  Elf64_Phdr* notes = module.AddNotes(4);
+  module.AddNote(notes, NT_GNU_BUILD_ID, "0123456789");
+  notes->p_filesz = ~uint64_t{0};
+  EXPECT_EQ(module.BuildId(), "0123456789");
+  notes->p_vaddr = uint64_t{1} << 62;
+  EXPECT_EQ(module.BuildId(), "");
+  module.header()->e_phnum = 0xffff;
+  EXPECT_EQ(module.BuildId(), "");
+  module.header()->e_phnum = 1;
+  module.header()->e_phoff = uint64_t{1} << 62;
+  EXPECT_EQ(module.BuildId(), "");
+}
+
+TEST(ModuleIds, EachOnceAndTwoOfOnePathBoth) {
+  ModuleIds ids;
+  const uint8_t a[] = {1, 2, 3}, b[] = {1, 2, 4};
+  ids.Add(7, a, sizeof a);
+  ids.Add(7, a, sizeof a);
+  ids.Add(7, b, sizeof b);
+  ids.Add(8, a, sizeof a);
+  ids.Add(9, a, 0);
+  ids.Add(0, a, sizeof a);
+  ASSERT_EQ(ids.entries().size(), 3u);
+  EXPECT_EQ(ids.entries()[1].module, 7u);
+  EXPECT_EQ(ids.entries()[1].bytes[2], 4);
+  for (uint32_t i = 0; i < 1000; ++i) ids.Add(100 + i, a, sizeof a);
+  EXPECT_LT(ids.entries().size(), 1000u);
+  EXPECT_EQ(ids.entries()[2].module, 8u);
+}
 
 TEST(ProcFiles, SchedStatIsThreeNumbers) {
   SchedStat s;

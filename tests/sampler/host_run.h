@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -117,6 +118,9 @@ class HostRun {
   const std::map<uint32_t, gpuprobe::SampledProcess>& processes() const { return processes_; }
   bool KnowsProcess(uint32_t pid) const { return processes_.count(pid) != 0; }
   const HostSamples& last() const { return last_; }
+  // Of every module named in a piece: its build ids. A module has one in every piece that has a
+  // location in it, once, or in none.
+  const std::map<std::string, std::set<std::string>>& modules() const { return modules_; }
   size_t pieces() const { return pieces_; }
 
  private:
@@ -137,11 +141,26 @@ class HostRun {
     return stack;
   }
 
+  void UnpackModules(const HostSamples& m, const proto::SampleTables& tables) {
+    std::map<uint32_t, std::set<std::string>> ids;
+    for (const auto& module : m.modules()) {
+      const std::string& path = m.strings(static_cast<int>(module.file() - 1));
+      EXPECT_TRUE(ids[module.file()].insert(module.build_id()).second) << path;
+      modules_[path].insert(module.build_id());
+    }
+    for (const auto& location : tables.locations) {
+      if (!location.native) continue;
+      const std::string& path = m.strings(static_cast<int>(location.file - 1));
+      EXPECT_EQ(ids.count(location.file), modules_.count(path)) << path;
+    }
+  }
+
   void Unpack(const HostSamples& m) {
     for (const auto& p : m.processes()) processes_[p.pid()] = p;
     proto::SampleTables tables;
     proto::Decode(m, &tables);
     EXPECT_EQ(tables.clipped + tables.invalid_ids, 0u);
+    UnpackModules(m, tables);
     for (const ThreadSamples& t : m.threads()) {
       SeenThread& seen = threads_[{t.pid(), t.tid()}];
       seen.name = t.name();
@@ -166,6 +185,7 @@ class HostRun {
   std::thread thread_;
   std::map<std::pair<uint32_t, uint32_t>, SeenThread> threads_;
   std::map<uint32_t, gpuprobe::SampledProcess> processes_;
+  std::map<std::string, std::set<std::string>> modules_;
   HostSamples last_;
   size_t pieces_ = 0;
 };

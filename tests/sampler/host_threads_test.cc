@@ -2,9 +2,11 @@
 // Copyright the gpuprobe authors.
 //
 // What the sampler says about threads whose doings are known: its own process's.
+#include <elf.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <link.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
@@ -17,6 +19,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstring>
 #include <ctime>
 #include <functional>
 #include <memory>
@@ -28,6 +31,10 @@
 
 namespace gpuprobe::sampler {
 namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::Pair;
 
 // A thread that does `body` until the test lets it go.
 class Planted {
@@ -407,6 +414,45 @@ TEST(HostSampler, NativeCodeOfABlockedThreadIsNamed) {
   const SeenSample& last = run.thread(idle.tid()).samples.back();
   ASSERT_FALSE(last.stack.empty());
   EXPECT_TRUE(EndsIn(last.stack[0], "sampler_host_threads_test")) << last.stack[0];
+}
+
+// The build id of the program itself, as the loader has it.
+std::string OwnBuildId() {
+  std::string id;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* out) {
+        for (int i = 0; i < info->dlpi_phnum; ++i) {
+          const ElfW(Phdr)& segment = info->dlpi_phdr[i];
+          if (segment.p_type != PT_NOTE || segment.p_align == 8) continue;
+          const char* at = reinterpret_cast<const char*>(info->dlpi_addr + segment.p_vaddr);
+          for (const char* end = at + segment.p_memsz; at < end;) {
+            ElfW(Nhdr) note;
+            std::memcpy(&note, at, sizeof note);
+            const char* content = at + sizeof note + (note.n_namesz + 3) / 4 * 4;
+            if (note.n_type == NT_GNU_BUILD_ID) {
+              static_cast<std::string*>(out)->assign(content, note.n_descsz);
+            }
+            at = content + (note.n_descsz + 3) / 4 * 4;
+          }
+        }
+        return 1;  // the program comes first
+      },
+      &id);
+  return id;
+}
+
+TEST(HostSampler, AModuleHasItsBuildIdInEveryPiece) {
+  if (kSanitized) GTEST_SKIP() << "instrumented";
+  const std::string own = OwnBuildId();
+  if (own.empty()) GTEST_SKIP() << "linked without a build id";
+  Planted idle(&Sleep);
+  HostRun run;
+  run.sampler().NoteCudaThread(idle.tid());
+  ASSERT_TRUE(run.UntilSamples(idle.tid(), 20));
+  run.Stop();
+  const std::string& path = run.thread(idle.tid()).samples.back().stack.at(0);
+  ASSERT_GT(run.pieces(), 1u);
+  EXPECT_THAT(run.modules(), Contains(Pair(path, ElementsAre(own))));
 }
 
 TEST(HostSampler, NativeCodeIsLeftOutWhereItIsNotWanted) {
