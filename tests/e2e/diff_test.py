@@ -15,6 +15,7 @@ EXIT_CODE = 23  # scenario.py
 CONDITION_HOLDS = 4
 STEPS = 10
 MS = 1_000_000
+RECORDED = ("kernel", "call", "sync", "context", "device", "stream", "sample", "sampled_process")
 
 
 class DiffTest(harness.EndToEndTest):
@@ -61,15 +62,19 @@ class CaptureOffTest(DiffTest):
 
     def test_off_records_neither_gpu_nor_host(self):
         off = self.record_off("off", 1, 1)
-        by_kind = self.dump(paths=[off])
-        self.assertEqual(set(by_kind) & {"kernel", "api", "sync", "sample"}, set())
-        self.assertIn("off", self.report_text("info", paths=[off]))
+        # To every report but diff something is missing.
+        by_kind = self.dump(paths=[off], expect=harness.PARTIAL)
+        self.assertEqual(sum(frame["records"] for frame in by_kind["frame"]), 0)
+        self.assertEqual([kind for kind in RECORDED if kind in by_kind], [])
+        info = self.report("info", paths=[off], expect=harness.PARTIAL)
+        self.assertEqual(info["processes"][0]["off_reason"], "GPUPROBE_CAPTURE is off")
 
     def test_two_runs_without_capture_are_compared_by_their_duration(self):
         fast, slow = self.record_off("fast", 1, 1), self.record_off("slow", 150, 1)
         report = self.diff(fast, slow, "wall>1500ms", expect=CONDITION_HOLDS)
         self.assertTrue(report["conditions"][0]["holds"])
-        self.assertEqual(set(self.figures(report)), {"wall", "cpu"})
+        self.assertFalse(report["partial"])
+        self.assertEqual(set(self.figures(report)), {"wall", "cpu", "lost"})
 
     def test_a_figure_that_one_run_lacks_decides_nothing(self):
         off, on = self.record_off("off", 1, 1), self.record("on", 1, 1)

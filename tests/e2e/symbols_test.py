@@ -6,15 +6,12 @@ A thread waits for the GPU in libcuda, which lies in a folder of the test's own.
 does not depend on when the file was written, and ends when another file lies there.
 """
 import os
-import shutil
 import struct
-import subprocess
 import sys
 import unittest
 
 import harness
 
-LIBRARIES = os.path.join(harness.BUILD, "sim", "lib")
 # Ten waits of 100 ms each.
 PROGRAM = """
 import sys
@@ -27,6 +24,7 @@ for _ in range(10):
     gpu.sync(stream)
 """ % os.path.join(harness.SOURCE, "tests", "sim")
 GNU_BUILD_ID = struct.pack("<II", 20, 3) + b"GNU\0"
+FUNCTION = r"gpuprobe::sim::\w+::\w+ \(libcuda\.so\.1\)"
 
 
 class SymbolsTest(harness.EndToEndTest):
@@ -34,24 +32,33 @@ class SymbolsTest(harness.EndToEndTest):
         super().setUp()
         self.libcuda = os.path.join(self.folder, "lib", "libcuda.so.1")
         os.mkdir(os.path.dirname(self.libcuda))
-        shutil.copy(os.path.join(LIBRARIES, "libcuda.so.1"), self.libcuda)
-        with open(self.libcuda, "rb") as file:
-            if GNU_BUILD_ID not in file.read():
-                self.skipTest("linked without a build id")
+        with open(os.path.join(harness.BUILD, "sim", "lib", "libcuda.so.1"), "rb") as file:
+            self.bytes = file.read()
+        if GNU_BUILD_ID not in self.bytes:
+            self.skipTest("linked without a build id")
+        self.write_libcuda(self.bytes)
         self.run_sim(["--lib-dir", os.path.dirname(self.libcuda), "--", sys.executable, "-c", PROGRAM])
 
-    def places(self):
-        """What `hot` says of the waiting thread, as one text."""
-        return "\n".join("%s  %s" % (row["where"], row["detail"]) for row in self.report("hot")["lines"])
+    def write_libcuda(self, content):
+        with open(self.libcuda, "wb") as file:
+            file.write(content)
 
-    def replace_libcuda(self, name):
-        """Another file, and an older one: by its time it could have been there all along."""
-        shutil.copy(os.path.join(LIBRARIES, name), self.libcuda)
-        os.utime(self.libcuda, (1e9, 1e9))
+    def wait(self):
+        """Where in native code the thread stood while it waited, as `hot` has it."""
+        row = max(self.report("hot")["lines"], key=lambda row: row["blocked_ns"])
+        self.assertIn("libcuda.so.1", row["detail"], row)
+        return row["detail"]
 
     def test_the_file_that_ran_names_its_functions_whatever_its_time(self):
         os.utime(self.libcuda, (4e9, 4e9))
-        print(self.places())
+        self.assertRegex(self.wait(), FUNCTION)
+
+    def test_a_file_with_another_build_id_names_nothing(self):
+        # The same functions at the same places, and old enough to have been there all along.
+        at = self.bytes.index(GNU_BUILD_ID) + len(GNU_BUILD_ID)
+        self.write_libcuda(self.bytes[:at] + bytes([self.bytes[at] ^ 1]) + self.bytes[at + 1:])
+        os.utime(self.libcuda, (1e9, 1e9))
+        self.assertNotRegex(self.wait(), FUNCTION)
 
 
 if __name__ == "__main__":
