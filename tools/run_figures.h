@@ -30,7 +30,7 @@ struct Figure {
 };
 
 // In the order in which a person wants them. What a run cannot tell is not in the list: a run with
-// GPUPROBE_CAPTURE=off has `wall` and `cpu` alone.
+// GPUPROBE_CAPTURE=off has `wall`, `cpu` and `lost` alone.
 //
 //   wall             longest life of a process that used the GPU (start of process to end of trace)
 //   cpu              CPU time of these processes and of the children they waited for
