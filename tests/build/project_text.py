@@ -16,7 +16,8 @@ LEFT_ALONE = re.compile(r"LICENSE|tests/testdata/.*|.*\.(gz|zst|gpuprobe|png|svg
 # Written apart, so that this file keeps its own rules.
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
 # Folders of the machine that a text was written on; a home in an example is written $HOME or ~.
-MACHINE = re.compile(r"(?<![\w.$}])/(wo" r"rk|ro" r"ot|home/\w+|Users/\w+|mnt/\w+)(?=[/\s\"'`):;,]|$)", re.MULTILINE)
+# An entry of /proc/PID may have such a name.
+MACHINE = re.compile(r"(?<![\w.$}])(?<!pid, \")/(wo" r"rk|ro" r"ot|home/\w+|Users/\w+|mnt/\w+)(?=[/\s\"'`):;,]|$)", re.MULTILINE)
 REGISTRY = re.compile(r"(py" r"pi\.org|files\.python" r"hosted|deb\.deb" r"ian\.org|archive\.ubu" r"ntu\.com)")
 
 # Past the first, ask what a file is really made of; past the second, it is split.

@@ -33,11 +33,12 @@ TEST(CallClassOfName, TakesNamesAsOtherToolsWriteThem) {
   EXPECT_EQ(CallClassOfName("cuMemcpyHtoDAsync_v2"), CallClass::kCopy);
   EXPECT_EQ(CallClassOfName("cuMemcpyDtoH_v2"), CallClass::kCopyBlocking);
   EXPECT_EQ(CallClassOfName("cu64Malloc"), CallClass::kAlloc);
+  EXPECT_EQ(CallClassOfName("hipLaunchKernel"), CallClass::kLaunch);
 }
 
 TEST(CallClassOfName, SaysNothingOfWhatIsNoCudaCall) {
-  for (const char* name : {"", "_", "__", "_v", "cu", "cuda", "hipLaunchKernel", "Synchronize",
-                           "write", "_v2_v3", "cudaInvented_v99999", "custom_kernel"}) {
+  for (const char* name : {"", "_", "__", "_v", "cu", "cuda", "hip", "Synchronize", "write",
+                           "_v2_v3", "cudaInvented_v99999", "custom_kernel"}) {
     EXPECT_EQ(CallClassOfName(name), CallClass::kOther) << name;
   }
 }

@@ -193,7 +193,7 @@ TEST(PacketBuilderTest, BuildsNestedMessagesThatProtobufReads) {
 
 TEST(PacketBuilderTest, LeavesOutWholePacketsThatDoNotFitAndCountsThem) {
   WriterHarness harness;
-  const std::string big(100000, 'b');
+  const std::string big(500'000, 'b');
   bool overflowed = false;
   const Trace trace = FrameWith(
       [&](PacketBuilder* out) {

@@ -40,7 +40,7 @@ TEST(OwnerOfFile, IsToldByThePath) {
   }
   for (const char* generated :
        {"<frozen importlib._bootstrap>", "<eval_with_key>.3", "/tmp/torchinductor_root/ab/cabc.py",
-        "/root/.triton/cache/x/y.py"}) {
+        "/job/.triton/cache/x/y.py"}) {
     EXPECT_EQ(OwnerOfFile(generated), CodeOwner::kGenerated) << generated;
   }
 }

@@ -26,7 +26,7 @@ struct TextHash {
     const char* at = text.data();
     size_t left = text.size();
     for (; left >= 8; left -= 8, at += 8) hash = Mix(hash, at, 8);
-    return Mix(hash, at, left);
+    return left == 0 ? hash : Mix(hash, at, left);
   }
 
  private:
