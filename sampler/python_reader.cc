@@ -23,6 +23,10 @@ constexpr uint32_t kListedThreadBytes = 192;  // to the end of the ids, in every
 // One for the first sight of new code, two for what changed meanwhile.
 constexpr int kStackTries = 4;
 constexpr size_t kVersionBytes = 16;
+// The whole list of threads is read at every so many looks, or when its head has changed (new
+// threads come first), or a thread that is asked for is not where it was: with 100 threads that
+// costs twice as much as a stack. Threads that have no Python ask at every look, hence the second.
+constexpr uint32_t kLooksPerList = 16, kLooksPerMiss = 4;
 
 template <typename T>
 T At(const uint8_t* bytes, uint32_t offset) {
@@ -60,6 +64,8 @@ struct PythonReader::State {
   ThreadEntry threads[kMaxThreads];  // newest first within each interpreter
   size_t thread_count = 0;
   uint32_t listed_bytes = 0;
+  uint32_t looks_since_list = 0;
+  bool listed_now = false;  // the list is of this look
 
   // Scratch.
   uint8_t thread_images[kMaxThreads * kListedThreadBytes];
@@ -76,12 +82,16 @@ struct PythonReader::State {
 
   void Begin();
   bool Runtime(uint64_t* head, bool* finalizing);
+  bool HeadsAsBefore(uint64_t head);
   bool ListAsBefore(uint64_t head);
+  void List(uint64_t head);
+  bool StillLinked(size_t index);
   void ListAnew(uint64_t head);
   void ListThreads(InterpreterEntry* interpreter, uint64_t thread);
   void TakeTids();
   void LookAtGil();
   void SetVersion();
+  Read FindAndRead(pid_t tid, LocationTable* table, PythonStack* out, bool* found, bool* moved);
   Read ReadThread(uint64_t thread, LocationTable* table, PythonStack* out);
   Read Describe(PythonStack* out);
   bool CheckCodes(uint8_t* opcode);
@@ -209,6 +219,47 @@ bool PythonReader::State::Runtime(uint64_t* head, bool* finalizing) {
   return true;
 }
 
+// Whether no interpreter and no thread is new since the list was read.
+bool PythonReader::State::HeadsAsBefore(uint64_t head) {
+  if (interpreter_count == 0 || interpreters[0].address != head) return false;
+  const PythonLayout& layout = runtime.layout;
+  size_t count = 0;
+  for (size_t i = 0; i < interpreter_count; ++i) {
+    const uint64_t address = interpreters[i].address;
+    pieces[count++] = {address + layout.interpreter_next, &interpreter_links[i][0], 8};
+    pieces[count++] = {address + layout.interpreter_threads, &interpreter_links[i][1], 8};
+  }
+  if (!memory->ReadPieces(pieces, count)) return false;
+  for (size_t i = 0; i < interpreter_count; ++i) {
+    const uint64_t next = i + 1 < interpreter_count ? interpreters[i + 1].address : 0;
+    const uint64_t first =
+        interpreters[i].thread_count > 0 ? threads[interpreters[i].first_thread].state : 0;
+    if (interpreter_links[i][0] != next || interpreter_links[i][1] != first) return false;
+  }
+  return true;
+}
+
+// Whether a thread's state is still where the list had it: both neighbours point to it. One that
+// was freed is linked to nothing, whatever its memory holds by now.
+bool PythonReader::State::StillLinked(size_t index) {
+  const PythonLayout& layout = runtime.layout;
+  const InterpreterEntry* interpreter = interpreters;
+  while (index >= interpreter->first_thread + interpreter->thread_count) ++interpreter;
+  const size_t last = interpreter->first_thread + interpreter->thread_count - 1;
+  const uint64_t before = index > interpreter->first_thread ? threads[index - 1].state : 0;
+  const uint64_t after = index < last ? threads[index + 1].state : 0;
+  const uint64_t self = threads[index].state;
+  uint64_t previous = 0, next = 0, owner = 0, from_before = self, from_after = self;
+  ProcessMemory::Piece wanted[5] = {{self + layout.thread_prev, &previous, 8},
+                                    {self + layout.thread_next, &next, 8},
+                                    {self + layout.thread_interpreter, &owner, 8}};
+  size_t count = 3;
+  if (before != 0) wanted[count++] = {before + layout.thread_next, &from_before, 8};
+  if (after != 0) wanted[count++] = {after + layout.thread_prev, &from_after, 8};
+  return memory->ReadPieces(wanted, count) && previous == before && next == after &&
+         owner == interpreter->address && from_before == self && from_after == self;
+}
+
 // Reads all that was listed last time in one call: true if the list is the same.
 bool PythonReader::State::ListAsBefore(uint64_t head) {
   if (interpreter_count == 0 || interpreters[0].address != head) return false;
@@ -323,6 +374,13 @@ void PythonReader::State::LookAtGil() {
   }
 }
 
+void PythonReader::State::List(uint64_t head) {
+  if (!ListAsBefore(head)) ListAnew(head);
+  TakeTids();
+  looks_since_list = 0;
+  listed_now = true;
+}
+
 bool PythonReader::BeginLook() {
   State& s = *state_;
   if (s.status != PythonStatus::kReady && s.status != PythonStatus::kFinalizing) return false;
@@ -338,8 +396,8 @@ bool PythonReader::BeginLook() {
     s.thread_count = s.interpreter_count = 0;
     return false;
   }
-  if (!s.ListAsBefore(head)) s.ListAnew(head);
-  s.TakeTids();
+  s.listed_now = false;
+  if (++s.looks_since_list >= kLooksPerList || !s.HeadsAsBefore(head)) s.List(head);
   s.LookAtGil();
   return true;
 }
@@ -459,15 +517,38 @@ PythonReader::Read PythonReader::ReadStack(pid_t tid, LocationTable* table, Pyth
   out->cut = false;
   out->in_c_function = false;
   out->partial = false;
+  State& s = *state_;
+  bool found = false, moved = false;
+  const Read read = s.FindAndRead(tid, table, out, &found, &moved);
+  const bool list_is_old = !s.listed_now && s.interpreter_count > 0;
+  if (!list_is_old || (!moved && (found || s.looks_since_list < kLooksPerMiss))) return read;
+  s.List(s.interpreters[0].address);
+  return s.FindAndRead(tid, table, out, &found, &moved);
+}
+
+// `found`: it has a state; `moved`: one that it had is no longer where the list says.
+PythonReader::Read PythonReader::State::FindAndRead(pid_t tid, LocationTable* table,
+                                                    PythonStack* out, bool* found, bool* moved) {
   // A thread may have a state in each of several interpreters; the newest with a stack is where it
   // is now, since it entered that one from the others.
-  for (size_t i = 0; i < state_->thread_count; ++i) {
-    if (state_->threads[i].tid != tid) continue;
-    const uint64_t thread = state_->threads[i].state;
-    const Read read = state_->ReadThread(thread, table, out);
+  for (size_t i = 0; i < thread_count; ++i) {
+    if (threads[i].tid != tid) continue;
+    const uint64_t thread = threads[i].state;
+    // The id again, too: the memory of a state is used again at once, and a new one bears its
+    // creator's id, so that an old list may name two states for one thread.
+    if (!listed_now &&
+        (!StillLinked(i) || PythonThreadTid(*memory, runtime.layout, thread) != tid)) {
+      *moved = true;
+      continue;
+    }
+    const Read read = ReadThread(thread, table, out);
     // A new thread's state bears the id of its creator until it begins, and one that has ended
     // leaves its place to others.
-    if (PythonThreadTid(*state_->memory, state_->runtime.layout, thread) != tid) continue;
+    if (PythonThreadTid(*memory, runtime.layout, thread) != tid) {
+      *moved = true;
+      continue;
+    }
+    *found = true;
     if (read != Read::kNoPython) return read;
   }
   out->depth = 0;
