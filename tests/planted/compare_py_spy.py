@@ -259,6 +259,7 @@ def shares_table(by_mode):
     counts = {mode: added(by_mode[mode], "samples") for mode in SAMPLED}
     weights = dict(counts, gpuprobe=added(by_mode["gpuprobe"], "on_cpu_ns"))
     places = {mark: lines_marked(__file__, mark)[0] for mark in LINES}
+    chi_squared = dict.fromkeys(SAMPLED, 0.0)
     rows = [["line", "measured %", "gpuprobe %", "error/se"]]
     for mode in SAMPLED[1:]:
         rows[0] += [mode + " %", "error/se"]
@@ -270,11 +271,17 @@ def shares_table(by_mode):
             share = weights[mode].get(places[mark], 0) / sum(weights[mode].get(p, 0) for p in places.values())
             looks = sum(counts[mode].get(p, 0) for p in places.values())
             truth = measured[mode][mark] / sum(measured[mode].values())
-            found[mode] = share, looks
-            row += ["%.2f" % (100 * share), "%+.1f" % ((share - truth) / math.sqrt(truth * (1 - truth) / looks))]
-        (a, looks_a), (b, looks_b) = found["gpuprobe"], found["py-spy"]
-        row.append("%+.1f" % ((a - b) / math.sqrt(unwatched * (1 - unwatched) * (1 / looks_a + 1 / looks_b))))
+            # The program is not quite the same in every run: errors are compared, not shares.
+            found[mode] = share - truth, truth * (1 - truth) / looks
+            row += ["%.2f" % (100 * share), "%+.1f" % (found[mode][0] / math.sqrt(found[mode][1]))]
+            chi_squared[mode] += (share - truth) ** 2 * looks / truth
+        (a, variance_a), (b, variance_b) = found["gpuprobe"], found["py-spy"]
+        row.append("%+.1f" % ((a - b) / math.sqrt(variance_a + variance_b)))
         rows.append(row)
+    rows.append(["chi-squared, %d degrees of freedom" % (len(LINES) - 1), ""])
+    for mode in SAMPLED:
+        rows[-1] += ["", "%.1f" % chi_squared[mode]]
+    rows[-1].append("")
     looks = ["looks at these lines", ""]
     for mode in SAMPLED:
         looks += ["%d" % sum(counts[mode].get(p, 0) for p in places.values()), ""]
