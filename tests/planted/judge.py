@@ -23,7 +23,12 @@ SHARE_OFF_AT_MOST = 0.2
 BUSY_KINDS = ("gpu_bound", "busy_but_empty")
 OUTSIDE = ("start", "end")
 # The rules give two causes where the reader is told one.
-SAME = {"launch_bound": ("launch_bound", "launch_latency")}
+# gil_wait: the wait in front of the fight is charged with what the thread would have been ahead (rule 6).
+SAME = {
+    "launch_bound": ("launch_bound", "launch_latency"),
+    "cpu_starved": ("cpu_starved", "input_wait"),
+    "gil_wait": ("gil_wait", "synchronisation"),
+}
 VAGUE = ("host", "unknown")
 # The first screen, which may name the line behind it.
 SCREEN_LINES = 16
@@ -107,7 +112,11 @@ def share_reported(summary, totals, wanted, span):
     kind = summary["verdict"]["kind"]
     if kind in BUSY_KINDS:
         return None
+    if kind == "periodic_stall":  # made of many causes, and of nothing else between two stalls
+        return sum(device["idle_ns"] for device in summary["devices"]) / span
     named = sum(totals[cause][0] for cause in SAME.get(kind, (kind,)) if cause in totals)
+    if kind == "pageable_copy":  # the GPU may count as busy with them
+        named += sum(device["breakdown"]["copy_ns"] for device in summary["devices"])
     if named:
         return named / span
     of_lines = sum(
