@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// The drain thread: the only one of ours. It takes completed buffers from the pool, decodes them
-// into the trace writer, closes a frame once per flush period, and closes the file. All signals are
-// blocked on it; it holds no lock while it calls CUPTI (the driver's lock and ours would deadlock
-// in the end).
+// The drain thread; the other thread of ours is the sampler's (sampler/host_sampler.h). It takes
+// completed buffers from the pool and sealed pieces from the sampler, decodes and appends them to
+// the trace writer, closes a frame once per flush period, and closes the file. All signals are
+// blocked on it. It flushes CUPTI without any lock (the driver's lock and ours would deadlock in the
+// end); only when it comes back after another client it registers under the control lock, whose other
+// takers give up after a bounded wait.
 #ifndef GPUPROBE_INJECT_DRAIN_H_
 #define GPUPROBE_INJECT_DRAIN_H_
 

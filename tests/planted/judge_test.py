@@ -148,9 +148,14 @@ class JudgeTest(unittest.TestCase):
         self.assertAlmostEqual(self.judge().reported_share, 0.84)
 
     def test_a_verdict_that_is_no_cause_is_held_against_the_time_of_its_lines(self):
+        self.summary["verdict"]["kind"] = "warmup"
+        self.planted["expected_kind"] = ["warmup"]
+        self.assertAlmostEqual(self.judge().reported_share, 0.7)
+
+    def test_a_stall_is_held_against_all_idle_time(self):
         self.summary["verdict"]["kind"] = "periodic_stall"
         self.planted["expected_kind"] = ["periodic_stall"]
-        self.assertAlmostEqual(self.judge().reported_share, 0.7)
+        self.assertAlmostEqual(self.judge().reported_share, 0.9)
 
     def test_busy_kinds_are_not_held_against_idle_time(self):
         self.summary["verdict"]["kind"] = "busy_but_empty"

@@ -20,10 +20,9 @@ of {"cause","start","end"} on the record clock. Prints one line with totals at t
 
 import argparse
 import json
+import multiprocessing
 import os
-import queue
 import sys
-import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -54,27 +53,21 @@ def decode(item, milliseconds):
 
 
 class Loader:
-    """Batches in order, from worker threads; on the virtual clock from nobody, the caller spends
-    the time."""
+    """Batches, from forked workers; on the virtual clock from nobody, the caller spends the time."""
 
     def __init__(self, gpu, steps, workers, batch_ms, virtual):
         self.gpu, self.virtual = gpu, virtual
         self.batch_ns = int(batch_ms * 1e6 / max(workers, 1))
-        self.ready = queue.Queue(maxsize=2)
+        processes = multiprocessing.get_context("fork")
+        self.ready = processes.Queue(maxsize=2)
         if virtual:
             return
-        work = queue.Queue()
-        for i in range(steps):
-            work.put(i)
-        for _ in range(workers):
-            threading.Thread(target=self._work, args=(work, batch_ms), daemon=True).start()
+        for first in range(workers):
+            items = range(first, steps, workers)
+            processes.Process(target=self._work, args=(items, batch_ms), daemon=True).start()
 
-    def _work(self, work, batch_ms):
-        while True:
-            try:
-                item = work.get_nowait()
-            except queue.Empty:
-                return
+    def _work(self, items, batch_ms):
+        for item in items:
             self.ready.put(decode(item, batch_ms))
 
     def next_batch(self):
