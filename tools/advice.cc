@@ -145,10 +145,9 @@ std::string AdviceForBlockingApi(const Timeline& timeline, const SiteTotal& site
   if (api == nullptr) return "";
   const std::string call = api->name + AtCode(site);
   if (site.longest_ns >= kOneLongCallNs && site.longest_ns * 2 > site.total_ns) {
-    return call + " held the GPU up for " + DurationText(site.longest_ns) +
-           " once: a first use (context, libraries, modules); let a warm-up step make it before "
-           "the "
-           "loop, and measure without it";
+    return "the longest of it took " + DurationText(site.longest_ns) + AtCode(site) +
+           ", once: a first use (context, libraries, modules); let a warm-up step make it before "
+           "the loop, and measure without it";
   }
   switch (api->call_class) {
     case CallClass::kAlloc:

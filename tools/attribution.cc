@@ -272,6 +272,13 @@ class Attributor {
     const GpuOp& next = Op(report_.gaps[gap_].next_op);
     const int32_t before = next.stream >= 0 ? last_on_stream_[next.stream] : -1;
     const auto wait = stream_waits_.Find(next, before);
+    if (!wait && view.process >= 0 && !timeline_.processes[view.process].has_sync_records &&
+        next.start_ns - view.submit_end_ns >= kNoLatencyNs) {
+      view.queued = Cause::kUnknown;
+      view.queued_where = places_.OfText("queued; this source does not tell what it waited for");
+      view.queued_call = view.submission;
+      return;
+    }
     if (!wait) {
       view.queued = Cause::kLaunchLatency;
       view.queued_where = places_.Id(PlaceKind::kQueued);

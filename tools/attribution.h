@@ -39,6 +39,11 @@ inline constexpr int64_t kGraphFloorNs = 1'000;
 inline constexpr int64_t kClockSkewNs = 2'000;
 inline constexpr int64_t kImpossibleSkewNs = 1'000'000;
 
+// An operation starts 2-10 us after it was queued if nothing is in its way. One that was queued for
+// longer waited for something, and where the source has no synchronisation records nobody can say
+// for what.
+inline constexpr int64_t kNoLatencyNs = 100'000;
+
 // What the attribution of one device reads; all outlive the call.
 struct AttributionInput {
   const Timeline& timeline;

@@ -32,7 +32,8 @@ const DiffRow* FindRow(const std::vector<DiffRow>& rows, const std::string& name
 
 // The first of these that both runs have tells how much faster B is.
 const DiffRow* SpeedRow(const std::vector<DiffRow>& rows) {
-  for (const char* name : {"step", "window", "wall"}) {
+  // The mean: a median hides what stalls every so many steps.
+  for (const char* name : {"step_mean", "window", "wall"}) {
     const DiffRow* row = FindRow(rows, name);
     if (row != nullptr && row->a.value_or(0) > 0 && row->b.value_or(0) > 0) return row;
   }
@@ -40,9 +41,9 @@ const DiffRow* SpeedRow(const std::vector<DiffRow>& rows) {
 }
 
 std::string SpeedText(const DiffRow& row) {
-  const std::string what = row.name == "step"     ? "a step"
-                           : row.name == "window" ? "first to last GPU operation"
-                                                  : "the process";
+  const std::string what = row.name == "step_mean" ? "a step, on average"
+                           : row.name == "window"  ? "first to last GPU operation"
+                                                   : "the process";
   const std::string times = absl::StrCat(FormatDuration(static_cast<int64_t>(*row.a)), " to ",
                                          FormatDuration(static_cast<int64_t>(*row.b)));
   if (std::abs(*row.relative()) < kNoise) {
@@ -74,6 +75,15 @@ const DiffRow* MainCause(const std::vector<DiffRow>& rows, bool less) {
   return main;
 }
 
+// "idle:input_wait" -> "input wait".
+std::string LabelOf(const std::string& figure) {
+  for (int c = 0; c < kCauseCount; ++c) {
+    const Cause cause = static_cast<Cause>(c);
+    if (figure == absl::StrCat("idle:", CauseKey(cause))) return CauseLabel(cause);
+  }
+  return figure;
+}
+
 std::string IdleText(const std::vector<DiffRow>& rows) {
   const DiffRow* idle = FindRow(rows, "idle");
   if (idle == nullptr || !idle->a.has_value() || !idle->b.has_value()) return "";
@@ -82,8 +92,8 @@ std::string IdleText(const std::vector<DiffRow>& rows) {
                                   " and is idle ", FormatPercent(*idle->b, 1));
   const DiffRow* cause = MainCause(rows, change < 0);
   if (cause == nullptr || std::abs(change) < kNoise) return text;
-  return absl::StrCat(text, ", mostly ", cause->name.substr(absl::string_view("idle:").size()),
-                      " (", PointsText(cause->b.value_or(0) - cause->a.value_or(0)), ")");
+  return absl::StrCat(text, "; ", LabelOf(cause->name), change < 0 ? " fell" : " rose", " most (",
+                      PointsText(cause->b.value_or(0) - cause->a.value_or(0)), ")");
 }
 
 struct Suffix {

@@ -412,8 +412,14 @@ void FileLoader::AddDamage(const proto::TraceReader& reader) {
   input.complete = problems.empty();
   const bool missing = std::any_of(states_.begin(), states_.end(),
                                    [](const auto& state) { return state.second.buffers_missing; });
-  if (input.records == 0 && problems.empty() && !missing && !skipped_copies_.contains(input.path))
+  const bool as_asked = std::any_of(states_.begin(), states_.end(), [this](const auto& state) {
+    return state.second.process >= 0 &&
+           run_->captures[static_cast<size_t>(state.second.process)].told_not_to_record();
+  });
+  if (input.records == 0 && problems.empty() && !missing && !as_asked &&
+      !skipped_copies_.contains(input.path)) {
     ++empty_files_;
+  }
 }
 
 void FileLoader::CloseFile(const proto::TraceReader& reader) {

@@ -39,7 +39,8 @@ void AppendLine(const std::vector<std::string>& cells, const std::vector<Column>
   std::string line(indent, ' ');
   for (size_t c = 0; c < columns.size(); ++c) {
     if (c > 0) line.append(kColumnGap, ' ');
-    const std::string cell = MiddleEllipsis(cells[c], widths[c]);
+    const std::string cell =
+        columns[c].cut_end ? EndEllipsis(cells[c], widths[c]) : MiddleEllipsis(cells[c], widths[c]);
     const size_t padding = widths[c] - DisplayWidth(cell);
     if (columns[c].align == Align::kRight) line.append(padding, ' ');
     line.append(cell);

@@ -25,6 +25,8 @@ struct Column {
   // Takes what the other columns leave of the width; longer cells are cut in the middle. At most
   // one.
   bool flexible = false;
+  // Cut at the end instead: for places, of which the line number must not go.
+  bool cut_end = false;
 };
 
 struct Table {

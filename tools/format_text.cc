@@ -101,6 +101,12 @@ std::string MiddleEllipsis(std::string_view text, size_t width) {
   return out.append(kEllipsis).append(text.substr(OffsetOf(text, have - tail)));
 }
 
+std::string EndEllipsis(std::string_view text, size_t width) {
+  if (DisplayWidth(text) <= width) return std::string(text);
+  if (width <= kEllipsis.size()) return std::string(kEllipsis.substr(0, width));
+  return std::string(text.substr(0, OffsetOf(text, width - kEllipsis.size()))).append(kEllipsis);
+}
+
 std::string WrapText(std::string_view text, size_t first, size_t indent, size_t width) {
   std::string out;
   size_t column = first;

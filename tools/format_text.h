@@ -23,6 +23,8 @@ size_t DisplayWidth(std::string_view text);
 // At most `width` columns; what does not fit is cut out of the middle:
 // "at::vectorized...MulFunctor".
 std::string MiddleEllipsis(std::string_view text, size_t width);
+// The same, cut off the end: "train.py:27 in Load...".
+std::string EndEllipsis(std::string_view text, size_t width);
 
 // Breaks `text` at spaces so that first line starts at column `first` and the others at `indent`,
 // all ending before `width`. Words that are too long stand alone. No newline at the end.

@@ -81,7 +81,7 @@ class HotLines {
       report.rows.push_back(std::move(row.row));
     }
     std::stable_sort(report.rows.begin(), report.rows.end(), [](const HotRow& a, const HotRow& b) {
-      const int64_t awake_a = a.on_cpu_ns + a.runnable_ns, awake_b = b.on_cpu_ns + b.runnable_ns;
+      const int64_t awake_a = a.total_ns() - a.blocked_ns, awake_b = b.total_ns() - b.blocked_ns;
       return awake_a != awake_b ? awake_a > awake_b : a.blocked_ns > b.blocked_ns;
     });
     return report;
@@ -106,16 +106,28 @@ class HotLines {
       workers_[who].insert(process);
     }
     const int32_t site = sites_.SiteOf(sample.stack);
-    Row& row = rows_[{who, site}];
-    if (row.row.samples == 0) row.row.where = site < 0 ? kNoStack : sites_.TextOf(site);
+    const std::string where = site < 0 ? kNoStack : sites_.TextOf(site);
+    Row& row = rows_[{who, where}];  // one line may be several nodes
+    row.row.where = where;
     ++row.row.samples;
     ++row.details[sites_.Below(sample.stack)];
     const int64_t interval = sample.interval_ns;
-    const int64_t cpu = std::clamp<int64_t>(sample.cpu_ns, 0, interval);
-    const int64_t runnable = std::clamp<int64_t>(sample.runnable_ns, 0, interval - cpu);
-    row.row.on_cpu_ns += cpu;
-    row.row.runnable_ns += runnable;
-    row.row.blocked_ns += interval - cpu - runnable;
+    switch (sample.state) {
+      case HostState::kRunning: {
+        const double cpu = static_cast<double>(sample.cpu_ns);
+        const double ready = static_cast<double>(sample.runnable_ns);
+        const double share = cpu + ready > 0 ? ready / (cpu + ready) : 0;
+        const int64_t runnable = static_cast<int64_t>(share * static_cast<double>(interval));
+        row.row.runnable_ns += runnable;
+        row.row.on_cpu_ns += interval - runnable;
+        break;
+      }
+      case HostState::kUnknown:
+        row.row.unknown_ns += interval;
+        break;
+      default:
+        row.row.blocked_ns += interval;
+    }
     if (idle_.At(sample.time_ns)) row.row.gpu_idle_ns += interval;
   }
 
@@ -143,7 +155,7 @@ class HotLines {
   const Options& options_;
   const CallSites sites_;
   const IdleInstants idle_;
-  std::map<std::pair<WhoKey, int32_t>, Row> rows_;
+  std::map<std::pair<WhoKey, std::string>, Row> rows_;
   std::map<WhoKey, std::set<int32_t>> workers_;
 };
 

@@ -15,16 +15,20 @@
 
 namespace gpuprobe::tools {
 
-// One place of one thread, or of all workers of a process together. Times are those that the
-// samples stand for (each speaks for the time since the look before it); they add up to total_ns.
+// One place of one thread, or of all workers of a process together. Each sample stands for the time
+// since the look before it, and is booked by what it saw: on a CPU or ready to run, in the kernel's
+// ratio of the two, if the thread was running; blocked if it was. (The kernel's CPU time of an
+// interval belongs to whatever the thread did in it: booked on the line at its end it would make
+// sleeps burn CPU.) The times add up to total_ns.
 struct HotRow {
   std::string who;     // "thread 411 python", "4 workers of 411"
   std::string where;   // "train.py:27 in main"; "(no stack)" where none could be read
   std::string detail;  // the most frequent of what it stood in there; may be empty
   int64_t on_cpu_ns = 0, runnable_ns = 0, blocked_ns = 0;
+  int64_t unknown_ns = 0;   // the source does not tell the thread's state (imported stacks)
   int64_t gpu_idle_ns = 0;  // of the total: at these looks every device of the run was idle
   uint64_t samples = 0;
-  int64_t total_ns() const { return on_cpu_ns + runnable_ns + blocked_ns; }
+  int64_t total_ns() const { return on_cpu_ns + runnable_ns + blocked_ns + unknown_ns; }
 };
 
 struct HotReport {

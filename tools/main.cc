@@ -173,12 +173,6 @@ void SayUnusable(const LoadedRun& run) {
 // Says what could not be read; true if nothing is missing.
 bool ReportComplete(const ReportInput& input) {
   SayUnusable(input.run);
-  return input.run.complete() && !CheckKernelRecords(input).unavailable;
-}
-
-// The same for one side of a comparison.
-bool SideComplete(const ReportInput& input) {
-  SayUnusable(input.run);
   return input.run.complete_as_asked() && !CheckKernelRecords(input).unavailable;
 }
 
@@ -235,7 +229,7 @@ int Diff(const CommandLine& command) {
   inputs.insert(inputs.end(), files_b.paths.begin(), files_b.paths.end());
   const int written = FinishReport(RenderDiff(command.format, input), inputs, command);
   if (written != kExitComplete) return written;
-  const bool complete_a = SideComplete(input_a), complete_b = SideComplete(input_b);
+  const bool complete_a = ReportComplete(input_a), complete_b = ReportComplete(input_b);
   if (failed) return kExitConditionHolds;
   return complete_a && complete_b ? kExitComplete : kExitPartial;
 }

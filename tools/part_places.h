@@ -36,8 +36,8 @@ class PartPlaces {
   // Overhead of the given kind, of the application's making, in `call` (-1: in none).
   Shown OfLoading(int32_t kind, int32_t call, int32_t thread);
   Shown OfBetween(const Stretch& stretch, int64_t ns);
-  // A dependency, at the line that made it: `ordering_call`, the stream-wait (-1: not recorded), else
-  // where `submission` was dispatched. `place` names the streams.
+  // A dependency, at the line that made it: `ordering_call`, the stream-wait (-1: not recorded),
+  // else where `submission` was dispatched. `place` names the streams.
   Shown OfDependency(int32_t place, int32_t ordering_call, int32_t submission);
   Shown OfHost(const HostPart& part, int32_t thread);
 

@@ -83,7 +83,8 @@ std::string WorkText(Page& page, const GapStory::Work& work) {
 
 std::string PartsBlock(const Page& page) {
   Table table;
-  table.columns = {{"from"}, {"idle"}, {"because", Align::kLeft}, {"where", Align::kLeft, true}};
+  table.columns = {
+      {"from"}, {"idle"}, {"because", Align::kLeft}, {"where", Align::kLeft, true, true}};
   for (const GapStory::Part& told : page.story.parts) {
     const GapPart& part = *told.part;
     table.rows.push_back({page.At(part.begin_ns), FormatDuration(part.end_ns - part.begin_ns),
@@ -139,7 +140,7 @@ std::string SubmittedBlock(Page& page) {
   if (page.story.submitted.empty()) return "";
   Table table;
   table.columns = {{"submitted"}, {"returned"},           {"ran"},
-                   {"queued"},    {"what", Align::kLeft}, {"from", Align::kLeft, true}};
+                   {"queued"},    {"what", Align::kLeft}, {"from", Align::kLeft, true, true}};
   const size_t shown = RowLimit(page.input, page.story.submitted.size(), kDefaultEvents);
   for (size_t i = 0; i < shown; ++i) {
     const GapStory::Work& work = page.story.submitted[i];

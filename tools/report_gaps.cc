@@ -133,7 +133,7 @@ std::string GapsText(const ReportInput& input) {
                    {"because", Align::kLeft},
                    {"before", Align::kLeft},
                    {"after", Align::kLeft},
-                   {"where", Align::kLeft, true}};
+                   {"where", Align::kLeft, true, true}};
   const size_t shown = RowLimit(input, listed.size(), kDefaultRows);
   KernelNames names(input.run.timeline.names);
   const int64_t origin = Origin(input.analysis);

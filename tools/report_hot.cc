@@ -23,22 +23,24 @@ std::string HotText(const ReportInput& input) {
                         "no host samples: the sampler was off, or the source of this run has "
                         "none (see info)\n");
   }
-  absl::StrAppend(&out, FormatPlural(hot.samples, "sample"), " in ", FormatDuration(hot.sampled_ns),
-                  " under the sampler's eyes\n\n");
+  absl::StrAppend(&out, FormatPlural(hot.samples, "sample"));
+  if (hot.sampled_ns > 0) absl::StrAppend(&out, " in ", FormatDuration(hot.sampled_ns), " sampled");
+  out += "\n\n";
   Table table;
-  table.columns = {{"on CPU"},
+  table.columns = {{"time"},
+                   {"on CPU"},
                    {"ready"},
                    {"blocked"},
                    {"GPU idle"},
                    {"samples"},
                    {"thread", Align::kLeft},
-                   {"where", Align::kLeft, true}};
+                   {"where", Align::kLeft, true, true}};
   const size_t shown = RowLimit(input, hot.rows.size(), kDefaultRows);
   for (size_t i = 0; i < shown; ++i) {
     const HotRow& row = hot.rows[i];
     table.rows.push_back(
-        {FormatDuration(row.on_cpu_ns), FormatDuration(row.runnable_ns),
-         FormatDuration(row.blocked_ns),
+        {FormatDuration(row.total_ns()), FormatDuration(row.on_cpu_ns),
+         FormatDuration(row.runnable_ns), FormatDuration(row.blocked_ns),
          FormatPercent(static_cast<double>(row.gpu_idle_ns), static_cast<double>(row.total_ns())),
          FormatCount(row.samples), row.who,
          row.detail.empty() ? row.where : absl::StrCat(row.where, "  ", row.detail)});
@@ -63,7 +65,8 @@ std::string HotJson(const ReportInput& input) {
     const HotRow& row = hot.rows[i];
     json.BeginObject().Field("who", row.who).Field("where", row.where).Field("detail", row.detail);
     json.Field("on_cpu_ns", row.on_cpu_ns).Field("runnable_ns", row.runnable_ns);
-    json.Field("blocked_ns", row.blocked_ns).Field("gpu_idle_ns", row.gpu_idle_ns);
+    json.Field("blocked_ns", row.blocked_ns).Field("unknown_ns", row.unknown_ns);
+    json.Field("total_ns", row.total_ns()).Field("gpu_idle_ns", row.gpu_idle_ns);
     json.Field("samples", row.samples).EndObject();
   }
   json.EndArray();
@@ -75,7 +78,7 @@ std::string HotCsv(const ReportInput& input) {
   const HotReport hot = FindHotLines(input.run.timeline, input.analysis, input.options);
   Table table;
   for (const char* title : {"who", "where", "detail", "on_cpu_ns", "runnable_ns", "blocked_ns",
-                            "gpu_idle_ns", "samples"}) {
+                            "unknown_ns", "gpu_idle_ns", "samples"}) {
     table.columns.push_back({title});
   }
   const size_t shown = RowLimit(input, hot.rows.size(), 0);
@@ -83,7 +86,8 @@ std::string HotCsv(const ReportInput& input) {
     const HotRow& row = hot.rows[i];
     table.rows.push_back({row.who, row.where, row.detail, absl::StrCat(row.on_cpu_ns),
                           absl::StrCat(row.runnable_ns), absl::StrCat(row.blocked_ns),
-                          absl::StrCat(row.gpu_idle_ns), absl::StrCat(row.samples)});
+                          absl::StrCat(row.unknown_ns), absl::StrCat(row.gpu_idle_ns),
+                          absl::StrCat(row.samples)});
   }
   return RenderCsv(table);
 }

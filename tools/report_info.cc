@@ -267,7 +267,10 @@ std::string CoverageBlock(const ReportInput& input) {
   for (const DeviceReport& device : input.analysis.devices) {
     int64_t unknown_ns = 0;
     for (const CauseTotal& cause : device.causes) {
-      if (cause.cause == Cause::kUnknown) unknown_ns += cause.total_ns;
+      // Plain `host` explains nothing, as in the summary's TRUST line.
+      if (cause.cause == Cause::kUnknown || cause.cause == Cause::kHost) {
+        unknown_ns += cause.total_ns;
+      }
     }
     std::string text = absl::StrCat(FormatPercent(static_cast<double>(device.ops_with_submission),
                                                   static_cast<double>(device.ops)),
@@ -431,7 +434,10 @@ void WriteCoverage(const ReportInput& input, bool known, JsonWriter* json) {
     const Device& info = input.run.timeline.devices[static_cast<size_t>(device.device)];
     int64_t unknown_ns = 0;
     for (const CauseTotal& cause : device.causes) {
-      if (cause.cause == Cause::kUnknown) unknown_ns += cause.total_ns;
+      // Plain `host` explains nothing, as in the summary's TRUST line.
+      if (cause.cause == Cause::kUnknown || cause.cause == Cause::kHost) {
+        unknown_ns += cause.total_ns;
+      }
     }
     json->BeginObject()
         .Field("device", device.device)

@@ -224,6 +224,16 @@ std::string Completeness(const ReportInput& input) {
   std::vector<std::string> missing;
   if (CheckKernelRecords(input).unavailable) missing.push_back("no kernel records");
   if (run.complete() && missing.empty()) return Blindness(run);
+  if (run.complete_as_asked() && missing.empty()) {
+    int64_t wall_ns = 0, cpu_ns = 0;
+    for (const Process& process : run.timeline.processes) {
+      wall_ns = std::max(wall_ns, process.wall_ns);
+      cpu_ns += process.user_cpu_ns + process.system_cpu_ns + process.children_cpu_ns;
+    }
+    return absl::StrCat(
+        "GPU and host not recorded, as asked (GPUPROBE_CAPTURE=off); the process took ",
+        FormatDuration(wall_ns), " and ", FormatDuration(cpu_ns), " of CPU time");
+  }
   const auto& inputs = run.timeline.inputs;
   std::set<int32_t> open, damaged;
   for (const FileDamage& damage : run.damage) {
@@ -245,7 +255,7 @@ std::string Completeness(const ReportInput& input) {
   }
   for (std::string& loss : LossTexts(run)) missing.push_back(std::move(loss));
   for (const ProcessCapture& capture : run.captures) {
-    if (!capture.off_reason.empty()) {
+    if (!capture.off_reason.empty() && !capture.told_not_to_record()) {
       missing.push_back(absl::StrCat("gpuprobe turned itself off: ", capture.off_reason));
       break;
     }
@@ -285,7 +295,7 @@ std::string TextPreamble(const ReportInput& input) {
 void BeginReport(ReportKind kind, const ReportInput& input, JsonWriter* json) {
   json->BeginObject();
   json->Field("schema", absl::StrCat("gpuprobe.", ReportName(kind), "/1"));
-  json->Field("partial", !input.run.complete() || CheckKernelRecords(input).unavailable);
+  json->Field("partial", !input.run.complete_as_asked() || CheckKernelRecords(input).unavailable);
   json->Field("run", input.run.name);
   json->Key("inputs").BeginArray();
   for (const InputFile& file : input.run.timeline.inputs) {

@@ -218,7 +218,7 @@ std::string StepsCsv(const ReportInput& input) {
     table.columns.push_back({title});
   }
   for (int c = 0; c < kCauseCount; ++c) {
-    table.columns.push_back({absl::StrCat(CauseKey(static_cast<Cause>(c)), "_ns")});
+    table.columns.push_back({absl::StrCat("cause_", CauseKey(static_cast<Cause>(c)), "_ns")});
   }
   if (CheckKernelRecords(input).unavailable) return RenderCsv(table);
   for (const DeviceSteps& steps : input.analysis.steps) {

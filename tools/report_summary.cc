@@ -62,8 +62,9 @@ std::string VerdictBlock(const ReportInput& input, const KernelRecordsCheck& che
 
 std::string CauseTable(const DeviceReport& device) {
   Table table;
-  table.columns = {{"idle because", Align::kLeft}, {"time"}, {"% of idle"}, {"gaps"}, {"longest"},
-                   {"where", Align::kLeft, true}};
+  table.columns = {
+      {"idle because", Align::kLeft},     {"time"}, {"% of idle"}, {"gaps"}, {"longest"},
+      {"where", Align::kLeft, true, true}};
   for (const CauseTotal& cause : device.causes) {
     if (cause.total_ns == 0) continue;
     table.rows.push_back(
@@ -101,8 +102,12 @@ std::string WaitsBlock(const ReportInput& input) {
   const auto& waits = input.analysis.waits;
   if (waits.empty()) return "";
   Table table;
-  table.columns = {{"WAITS", Align::kLeft}, {"calls"},          {"blocked"},
-                   {"GPU busy"},            {"idle after"}, {"where", Align::kLeft, true}};
+  table.columns = {{"WAITS", Align::kLeft},
+                   {"calls"},
+                   {"blocked"},
+                   {"GPU busy"},
+                   {"idle after"},
+                   {"where", Align::kLeft, true, true}};
   const size_t shown = RowLimit(input, waits.size(), kDefaultWaits);
   for (size_t i = 0; i < shown; ++i) {
     const WaitRow& wait = waits[i];

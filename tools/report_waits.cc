@@ -30,7 +30,7 @@ std::string WaitsText(const ReportInput& input) {
   Table table;
   table.columns = {
       {"api", Align::kLeft}, {"calls"},    {"blocked"},    {"longest"},
-      {"GPU busy"},          {"GPU idle"}, {"idle after"}, {"where", Align::kLeft, true}};
+      {"GPU busy"},          {"GPU idle"}, {"idle after"}, {"where", Align::kLeft, true, true}};
   const size_t shown = RowLimit(input, waits.size(), kDefaultRows);
   for (size_t i = 0; i < shown; ++i) {
     const WaitRow& wait = waits[i];

@@ -100,6 +100,7 @@ void AddStepFigures(const Analysis& analysis, Figures* out) {
     out->Add(name, ns, FigureUnit::kTime, Better::kLower);
   };
   time("step", static_cast<double>(main->median_ns));
+  time("step_mean", static_cast<double>(main->window().span()) / count);
   time("step_p90", static_cast<double>(main->p90_ns));
   const double seconds = static_cast<double>(main->window().span()) / 1e9;
   if (seconds > 0) {

@@ -39,6 +39,7 @@ struct Figure {
 //   idle:CAUSE       share of the windows
 //   kernels, copied_bytes                  in all
 //   step, step_p90   duration of the repeating step (tools/steps.h), median and 90th percentile
+//   step_mean        its mean: what stalls now and then cost is in it
 //   steps_per_second, step_operations      operations: median of a step
 //   step_idle, step_idle:CAUSE             mean a step
 //   blocked          time that threads were blocked in CUDA calls, as a share of the windows;

@@ -212,11 +212,12 @@ bool LoadedRun::complete() const {
 }
 
 bool LoadedRun::complete_as_asked() const {
-  return CompleteBut([](const ProcessCapture& capture) {
-    return std::any_of(capture.settings.begin(), capture.settings.end(),
-                       [](const CaptureSetting& setting) {
-                         return setting.name == "GPUPROBE_CAPTURE" && setting.value == "0";
-                       });
+  return CompleteBut([](const ProcessCapture& capture) { return capture.told_not_to_record(); });
+}
+
+bool ProcessCapture::told_not_to_record() const {
+  return std::any_of(settings.begin(), settings.end(), [](const CaptureSetting& setting) {
+    return setting.name == "GPUPROBE_CAPTURE" && setting.value == "0";
   });
 }
 

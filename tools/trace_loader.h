@@ -101,6 +101,8 @@ struct ProcessCapture {
   // Imported files: the tool and its versions, and what such a file, or this one, cannot tell.
   std::string recorder;
   std::vector<std::string> absent;
+  // GPUPROBE_CAPTURE=off: it lacks nothing, how long it took is what was asked for.
+  bool told_not_to_record() const;
 };
 
 // A stretch of an input file that could not be used, in words.
@@ -125,8 +127,7 @@ struct LoadedRun {
   // off. Empty captures (no record, no damage: a process that was killed before its first) do not
   // count.
   bool complete() const;
-  // The same, but a process that was told to record nothing (GPUPROBE_CAPTURE) lacks nothing: for
-  // `diff`, to which its duration and its CPU time are what was asked for.
+  // The same, but a process that was told to record nothing (GPUPROBE_CAPTURE) lacks nothing.
   bool complete_as_asked() const;
 
  private:

@@ -42,10 +42,13 @@ std::string SlowdownText(const Trust& trust) {
     return absl::StrFormat("%.*f", share < 0.1 ? 1 : 0, 100 * share);
   };
   const std::string low = percent(trust.slowdown_low()), high = percent(trust.slowdown_high());
-  return absl::StrCat(
-      "recording slowed launching by ", low == high ? "" : absl::StrCat(low, " to "), high,
-      " % (estimate: ", FormatPlural(trust.records, "record"), " x ",
-      FormatDuration(kRecordCostLowNs), " to ", FormatDuration(kRecordCostHighNs), ")");
+  std::string range = low == high ? high : absl::StrCat(low, " to ", high);
+  // The estimate of the cost is longer than the capture: it says nothing above the other one.
+  if (trust.slowdown_high() < trust.slowdown_low()) range = absl::StrCat("more than ", low);
+  return absl::StrCat("recording slowed launching by ", range,
+                      " % (estimate: ", FormatPlural(trust.records, "record"), " x ",
+                      FormatDuration(kRecordCostLowNs), " to ", FormatDuration(kRecordCostHighNs),
+                      ")");
 }
 
 std::string ClockText(const Trust& trust) {
@@ -120,7 +123,7 @@ std::string TrustText(const ReportInput& input, const Trust& trust) {
   if (trust.cost_known && trust.captured_ns > 0) {
     facts.push_back(
         absl::StrCat("own cost ", Percent(trust.own_cpu_ns(), trust.captured_ns), " of a core"));
-    if (trust.records > 0) facts.push_back(SlowdownText(trust));
+    if (trust.records > 0 && trust.slowdown_low() > 0) facts.push_back(SlowdownText(trust));
   }
   if (trust.lost_records > 0) {
     facts.push_back(absl::StrCat(FormatPlural(trust.lost_records, "record"), " lost"));

@@ -98,8 +98,9 @@ class Judgement {
   Verdict TooLittle() {
     verdict_.kind = "not_enough_data";
     verdict_.headline = "Not enough data: " + CountText(sums_.ops, "GPU operation") + " in " +
-                        DurationText(sums_.longest_span_ns) + "; a verdict needs " +
-                        std::to_string(kEnoughOps) + " in " + DurationText(kEnoughNs) + ".";
+                        DurationText(sums_.longest_span_ns) + "; a verdict needs at least " +
+                        CountText(kEnoughOps, "operation") + " and " + DurationText(kEnoughNs) +
+                        ".";
     return verdict_;
   }
 
@@ -348,6 +349,11 @@ class Judgement {
         return Say("host_python", "Python-bound", opening, "the feeding thread ran Python",
                    AdviceForHost(site));
       case Cause::kHostNative:
+        if (Mentions(site, "asleep")) {
+          return Say(
+              "host_native", "Host-bound, asleep", opening, "the feeding thread slept",
+              "remove the sleep" + AtCode(site) + ", or move it off the thread that feeds the GPU");
+        }
         return Say("host_native", "Host-bound, native code", opening,
                    "the feeding thread was in native code outside CUDA", AdviceForHost(site));
       case Cause::kGilWait:

@@ -225,7 +225,7 @@ class WaitMeter {
   std::vector<int32_t> first_device_;                      // by process
   std::vector<Wait> waits_;                                // in order of start
   std::map<std::tuple<int32_t, int32_t, int32_t, bool, int32_t>, WaitRow> rows_;
-  std::vector<std::string> lines_;                         // in order of first use
+  std::vector<std::string> lines_;                     // in order of first use
   std::unordered_map<int32_t, int32_t> line_of_node_;  // index in lines_, by stack node
 };
 

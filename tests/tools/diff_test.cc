@@ -105,7 +105,7 @@ TEST(DiffHeadlineTest, NamesSpeedAndTheCauseThatMoved) {
   const auto rows = CompareRuns(FiguresOfLoop(11, 3), FiguresOfLoop(11, 1));
   const std::string headline = DiffHeadline(rows);
   EXPECT_THAT(headline, HasSubstr("B is 1.95 times as fast as A"));
-  EXPECT_THAT(headline, HasSubstr("was idle 73.2 % and is idle 47.6 %, mostly host"));
+  EXPECT_THAT(headline, HasSubstr("was idle 73.2 % and is idle 47.6 %; host fell most"));
 }
 
 TEST(DiffHeadlineTest, CallsTheSameTheSame) {

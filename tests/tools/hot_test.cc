@@ -35,17 +35,18 @@ TEST(HotTest, DividesEachLinesTimeAndKnowsWhatTheGpuWasIdleFor) {
   const int32_t waiting = builder.Stack({"/job/train.py:30 fetch", "/job/train.py:40 main"});
   // While the GPU works, then while it is idle.
   builder.AddSample(0, 50 * kMs, 10 * kMs, {10 * kMs, 0}, HostState::kRunning, busy);
-  builder.AddSample(0, 150 * kMs, 10 * kMs, {6 * kMs, 3 * kMs}, HostState::kRunning, busy);
-  builder.AddSample(0, 160 * kMs, 10 * kMs, {0, 0}, HostState::kBlocked, waiting);
+  builder.AddSample(0, 150 * kMs, 10 * kMs, {7 * kMs, 3 * kMs}, HostState::kRunning, busy);
+  // It ran for most of the interval, elsewhere: a thread that is blocked burns no CPU at its line.
+  builder.AddSample(0, 160 * kMs, 10 * kMs, {8 * kMs, 0}, HostState::kBlocked, waiting);
   const HotReport report = Hot(builder.Build());
   ASSERT_EQ(report.rows.size(), 2u);
   EXPECT_EQ(report.samples, 3u);
   const HotRow& tokenize = report.rows[0];
   EXPECT_EQ(tokenize.where, "train.py:12 in tokenize");
   EXPECT_THAT(tokenize.who, HasSubstr("thread 11 main"));
-  EXPECT_EQ(tokenize.on_cpu_ns, 16 * kMs);
+  EXPECT_EQ(tokenize.on_cpu_ns, 17 * kMs);
   EXPECT_EQ(tokenize.runnable_ns, 3 * kMs);
-  EXPECT_EQ(tokenize.blocked_ns, 1 * kMs);
+  EXPECT_EQ(tokenize.blocked_ns, 0);
   EXPECT_EQ(tokenize.gpu_idle_ns, 10 * kMs);
   EXPECT_EQ(tokenize.samples, 2u);
   const HotRow& fetch = report.rows[1];
