@@ -273,8 +273,9 @@ size_t PythonFrameWalk::UntoldFrom(size_t begin, size_t restless) const {
         i + 1 < count_ ? a.previous == memory_->frames[i + 1].address : cut_ || a.previous == 0;
     if (linked && SameFunction(a, b) && (i == restless || a.instruction == b.instruction)) continue;
     // What was outside of it is told if it was so the second time too: the first may have been
-    // what is left of a frame that has gone.
-    untold = i + 1 < count_ ? std::max(i + 1, IndexOf(b.previous)) : count_;
+    // what is left of a frame that has gone. (Up to 3.10 such a frame is not being executed.)
+    untold = i + 1;
+    if (untold < count_ && layout_->minor > 10) untold = std::max(untold, IndexOf(b.previous));
     i = untold - 1;
   }
   return untold;
