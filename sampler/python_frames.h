@@ -80,7 +80,7 @@ class PythonFrameWalk {
 
   const PythonFrame& frame(size_t index) const { return memory_->frames[first_ + index]; }
   size_t count() const { return count_ - first_; }
-  bool cut() const { return cut_; }             // there are more frames outside
+  bool cut() const { return cut_; }                               // there are more frames outside
   bool partial() const { return first_ != 0 || inner_unknown_; }  // inner frames did not hold still
 
  private:
