@@ -9,7 +9,8 @@
 namespace gpuprobe::sampler {
 namespace {
 
-constexpr int kTries = 8;
+// The first tries are for the whole stack, the later ones take what holds still of it.
+constexpr int kTries = 10, kWholeTries = 3;
 // The chunks in which frames lie have 16 KiB, or what one huge frame needs
 // (_PyThreadState_PushFrame).
 constexpr uint64_t kMaxChunkBytes = 64 << 10;
@@ -76,6 +77,50 @@ void PythonFrameWalk::AddCell(const Cell& cell, CellLook* look, size_t* count) {
   memory_->pieces[(*count)++] = {cell.address, &look->innermost, sizeof(look->innermost)};
 }
 
+// Which frame each entry says is its innermost.
+void PythonFrameWalk::AddEntries(size_t* count) {
+  for (size_t i = 0; i < entry_count_; ++i) {
+    memory_->pieces[(*count)++] = {entries_[i] + layout_->cframe_frame, &entry_frames_[i],
+                                   sizeof(entry_frames_[i])};
+  }
+}
+
+// The structures of all calls of the interpreter by C, from the innermost outwards.
+bool PythonFrameWalk::FindEntries(uint64_t innermost) {
+  entry_count_ = 0;
+  while (entry_count_ < kMaxEntries) {
+    uint64_t links[2];  // the innermost frame, the next structure outside
+    if (!process_->Read(innermost + layout_->cframe_frame, links, sizeof(links))) break;
+    // The outermost one lies in the thread state and has no frame.
+    if (links[0] == 0) break;
+    entries_[entry_count_++] = innermost;
+    // They lie on the C stack, outer ones at higher addresses.
+    if (links[1] <= innermost) break;
+    innermost = links[1];
+  }
+  return entry_count_ > 0;
+}
+
+// The innermost of the entries that are there still, and were at the look between the readings:
+// entry_count_ if none.
+size_t PythonFrameWalk::CommonEntry(uint64_t thread) const {
+  uint64_t owner;
+  if (!process_->ReadValue(thread + layout_->thread_frame, &owner)) return entry_count_;
+  for (size_t step = 0; step < kMaxEntries; ++step) {
+    size_t index = 0;
+    while (index < entry_count_ && entries_[index] != owner) ++index;
+    // Left by then, if C was further out.
+    if (index < entry_count_ && between_.owner <= owner && after_.owner <= owner) return index;
+    uint64_t outside;
+    if (!process_->ReadValue(owner + layout_->cframe_frame + sizeof(uint64_t), &outside) ||
+        outside <= owner) {
+      break;
+    }
+    owner = outside;
+  }
+  return entry_count_;
+}
+
 bool PythonFrameWalk::InWindow(uint64_t address) const {
   return address >= window_begin_ && address <= window_end_ &&
          window_end_ - address >= layout_->frame_bytes;
@@ -109,6 +154,7 @@ bool PythonFrameWalk::ReadPlaces(const Cell& cell) {
   if (inner != begin) pieces[count++] = {begin, first, inner - begin};
   if (end != 0) pieces[count++] = {inner, first + (inner - begin), end - inner};
   AddCell(cell, &between_, &count);
+  AddEntries(&count);
   if (end != 0) pieces[count++] = {inner, second + (inner - begin), end - inner};
   if (cell.owner_address != 0) AddCell(cell, &after_, &count);
   if (inner != begin) pieces[count++] = {begin, second, inner - begin};
@@ -183,6 +229,7 @@ PythonFrameWalk::Outcome PythonFrameWalk::ReadAllTwice(const Cell& cell) {
     memory_->pieces[count++] = {memory_->frames[i].address, to, bytes};
   }
   AddCell(cell, &between_, &count);
+  AddEntries(&count);
   for (size_t i = 0; i < count_; ++i, to += bytes) {
     memory_->pieces[count++] = {memory_->frames[i].address, to, bytes};
     if (i == 0 && cell.owner_address != 0) AddCell(cell, &after_, &count);
@@ -214,15 +261,21 @@ size_t PythonFrameWalk::Untold(const Cell& cell) const {
     if (between_.owner != cell.owner || after_.owner != cell.owner) return count_;
     untold = std::max(untold, IndexOf(after_.innermost));
   }
+  return UntoldFrom(untold, 0);
+}
+
+size_t PythonFrameWalk::UntoldFrom(size_t begin, size_t restless) const {
+  size_t untold = begin;
   for (size_t i = untold; i < count_; ++i) {
     const PythonFrame& a = memory_->frames[i];
     const PythonFrame& b = memory_->again[i];
     const bool linked =
         i + 1 < count_ ? a.previous == memory_->frames[i + 1].address : cut_ || a.previous == 0;
-    if (linked && SameFunction(a, b) && (i == 0 || a.instruction == b.instruction)) continue;
+    if (linked && SameFunction(a, b) && (i == restless || a.instruction == b.instruction)) continue;
     // What was outside of it is told if it was so the second time too: the first may have been
-    // what is left of a frame that has gone.
-    untold = i + 1 < count_ ? std::max(i + 1, IndexOf(b.previous)) : count_;
+    // what is left of a frame that has gone. (Up to 3.10 such a frame is not being executed.)
+    untold = i + 1;
+    if (untold < count_ && layout_->minor > 10) untold = std::max(untold, IndexOf(b.previous));
     i = untold - 1;
   }
   return untold;
@@ -236,11 +289,23 @@ void PythonFrameWalk::KeepHints(uint64_t thread) {
   }
 }
 
+void PythonFrameWalk::TakeHint(uint64_t thread) {
+  hint_ = &memory_->hints[(thread >> 4) * 0x9E3779B97F4A7C15u >> 59];
+  hinted_ = hint_->thread == thread ? hint_->count : 0;
+}
+
+bool PythonFrameWalk::ReadPlacesSomehow(const Cell& cell) {
+  if (ReadPlaces(cell)) return true;
+  // Where a frame was last time there may be nothing any more.
+  hinted_ = 0;
+  window_begin_ = window_end_ = 0;
+  return ReadPlaces(cell);
+}
+
 PythonFrameWalk::Outcome PythonFrameWalk::Try(uint64_t thread, Cell* cell) {
   uint64_t chunk = 0, innermost = 0;
   if (!FindCell(thread, cell)) return Outcome::kUnreadable;
-  hint_ = &memory_->hints[(thread >> 4) * 0x9E3779B97F4A7C15u >> 59];
-  hinted_ = hint_->thread == thread ? hint_->count : 0;
+  TakeHint(thread);
   if (layout_->thread_datastack != kNoOffset) {
     const ProcessMemory::Piece pieces[] = {
         {thread + layout_->thread_datastack, &chunk, sizeof(chunk)},
@@ -250,12 +315,7 @@ PythonFrameWalk::Outcome PythonFrameWalk::Try(uint64_t thread, Cell* cell) {
     if (innermost == 0) return Outcome::kNoFrames;
   }
   PlaceWindow(chunk, innermost);
-  if (!ReadPlaces(*cell)) {
-    // Where a frame was last time there may be nothing any more.
-    hinted_ = 0;
-    window_begin_ = window_end_ = 0;
-    if (!ReadPlaces(*cell)) return Outcome::kUnreadable;
-  }
+  if (!ReadPlacesSomehow(*cell)) return Outcome::kUnreadable;
   bool all_twice;
   const Outcome outcome = Follow(between_.innermost, &all_twice);
   if (outcome != Outcome::kRead) return outcome;
@@ -263,19 +323,61 @@ PythonFrameWalk::Outcome PythonFrameWalk::Try(uint64_t thread, Cell* cell) {
   return all_twice ? Outcome::kRead : ReadAllTwice(*cell);
 }
 
+PythonFrameWalk::Outcome PythonFrameWalk::TryEntries(uint64_t thread) {
+  Cell cell;
+  uint64_t chunk = 0, innermost = 0;
+  if (!FindCell(thread, &cell) || !FindEntries(cell.owner)) return Outcome::kUnreadable;
+  const ProcessMemory::Piece pieces[] = {
+      {thread + layout_->thread_datastack, &chunk, sizeof(chunk)},
+      {entries_[0] + layout_->cframe_frame, &innermost, sizeof(innermost)},
+  };
+  if (!process_->ReadPieces(pieces, std::size(pieces))) return Outcome::kUnreadable;
+  TakeHint(thread);
+  PlaceWindow(chunk, innermost);
+  if (!ReadPlacesSomehow(cell)) return Outcome::kUnreadable;
+  size_t common = CommonEntry(thread);
+  if (common == entry_count_) return Outcome::kUnreadable;
+  const uint64_t entry_frame = entry_frames_[common];
+  bool all_twice;
+  if (Follow(entry_frame, &all_twice) != Outcome::kRead) return Outcome::kUnreadable;
+  KeepHints(thread);
+  if (all_twice) return Outcome::kRead;
+  if (ReadAllTwice(cell) != Outcome::kRead) return Outcome::kUnreadable;
+  common = CommonEntry(thread);
+  const bool same = common < entry_count_ && entry_frames_[common] == entry_frame;
+  return same ? Outcome::kRead : Outcome::kUnreadable;
+}
+
+bool PythonFrameWalk::EndsInFunction() const {
+  // A generator's frame with nothing outside of it is one that is suspended: a thread was caught
+  // between two stores (one that runs has the frame that resumed it outside, whatever thread
+  // ends its stack with a function).
+  return cut_ || memory_->frames[count_ - 1].owner != kGeneratorFrameOwner;
+}
+
 PythonFrameWalk::Result PythonFrameWalk::Walk(uint64_t thread) {
   for (int attempt = 1; attempt <= kTries; ++attempt) {
-    const bool last = attempt == kTries;
+    const bool whole_only = attempt <= kWholeTries;
+    entry_count_ = 0;
+    inner_unknown_ = false;
+    if (!whole_only && layout_->cframe_frame != kNoOffset && (attempt - kWholeTries) % 2 == 1) {
+      inner_unknown_ = true;
+      if (TryEntries(thread) != Outcome::kRead || !EndsInFunction()) continue;
+      first_ = UntoldFrom(0, kMaxFrames);
+      if (first_ < count_) return Result::kFrames;
+      continue;
+    }
     Cell cell;
     const Outcome outcome = Try(thread, &cell);
     if (outcome == Outcome::kNoFrames) return Result::kNoFrames;
-    if (outcome != Outcome::kRead) continue;
-    // A generator's frame with nothing outside of it is one that is suspended: a thread was caught
-    // between two stores (one that runs has the frame that resumed it outside, whatever thread
-    // ends its stack with a function).
-    if (!cut_ && memory_->frames[count_ - 1].owner == kGeneratorFrameOwner) continue;
+    if (outcome != Outcome::kRead || !EndsInFunction()) continue;
     first_ = Untold(cell);
-    if (first_ == 0 || (last && first_ < count_)) return Result::kFrames;
+    if (first_ == 0 || (!whole_only && first_ < count_)) return Result::kFrames;
+    // Up to 3.10 a frame itself says that it is being executed.
+    if (whole_only || layout_->minor > 10) continue;
+    inner_unknown_ = true;
+    first_ = UntoldFrom(0, kMaxFrames);
+    if (first_ < count_) return Result::kFrames;
   }
   return Result::kTorn;
 }

@@ -50,6 +50,8 @@ class PythonFrameWalk {
   static constexpr size_t kPageBytes = 4096;
   static constexpr size_t kHintedThreads = 32;
   static constexpr size_t kWindowPastBytes = 512;
+  // Calls of the interpreter by C that are looked at, from the innermost outwards.
+  static constexpr size_t kMaxEntries = 8;
 
   // Where a thread's frames outside the window were last time.
   struct Hint {
@@ -63,7 +65,7 @@ class PythonFrameWalk {
     uint8_t window[2][kWindowBytes + kWindowPastBytes + kMaxFrameBytes];
     uint8_t page[kPageBytes + kMaxFrameBytes];
     uint8_t images[2 * kMaxFrames * kMaxFrameBytes];
-    ProcessMemory::Piece pieces[2 * kMaxFrames + 8];
+    ProcessMemory::Piece pieces[2 * kMaxFrames + 8 + kMaxEntries];
     bool outside[kMaxFrames];  // of the window
     Hint hints[kHintedThreads];
   };
@@ -78,8 +80,8 @@ class PythonFrameWalk {
 
   const PythonFrame& frame(size_t index) const { return memory_->frames[first_ + index]; }
   size_t count() const { return count_ - first_; }
-  bool cut() const { return cut_; }             // there are more frames outside
-  bool partial() const { return first_ != 0; }  // inner frames did not hold still
+  bool cut() const { return cut_; }                               // there are more frames outside
+  bool partial() const { return first_ != 0 || inner_unknown_; }  // inner frames did not hold still
 
  private:
   enum class Outcome : uint8_t { kRead, kNoFrames, kUnreadable };
@@ -97,26 +99,38 @@ class PythonFrameWalk {
   };
 
   Outcome Try(uint64_t thread, Cell* cell);
+  Outcome TryEntries(uint64_t thread);
   Outcome Follow(uint64_t address, bool* all_twice);
   Outcome ReadAllTwice(const Cell& cell);
   void PlaceWindow(uint64_t chunk, uint64_t innermost);
   bool ReadPlaces(const Cell& cell);
+  bool ReadPlacesSomehow(const Cell& cell);
   bool ReadOne(uint64_t address, PythonFrame* out);
   bool FromHints(uint64_t address, size_t* next, PythonFrame* first, PythonFrame* second) const;
   bool InWindow(uint64_t address) const;
   bool FindCell(uint64_t thread, Cell* out) const;
   void AddCell(const Cell& cell, CellLook* look, size_t* count);
+  void AddEntries(size_t* count);
+  bool FindEntries(uint64_t innermost);
+  size_t CommonEntry(uint64_t thread) const;
   void Parse(uint64_t address, const uint8_t* image, PythonFrame* out) const;
   // The number of inner frames that are to be left out; 0: none, the stack is whole.
   size_t Untold(const Cell& cell) const;
+  // The same from frame `begin` on; only frame `restless` may be at another instruction by then.
+  size_t UntoldFrom(size_t begin, size_t restless) const;
+  bool EndsInFunction() const;
   size_t IndexOf(uint64_t address) const;  // count_: not among them
+  void TakeHint(uint64_t thread);
   void KeepHints(uint64_t thread);
 
   Memory* memory_ = nullptr;
   const ProcessMemory* process_ = nullptr;
   const PythonLayout* layout_ = nullptr;
   size_t count_ = 0, first_ = 0;
-  bool cut_ = false;
+  bool cut_ = false, inner_unknown_ = false;
+  uint64_t entries_[kMaxEntries] = {};       // the structures, innermost first (3.11, 3.12)
+  uint64_t entry_frames_[kMaxEntries] = {};  // what they held between the readings
+  size_t entry_count_ = 0;
   CellLook between_ = {}, after_ = {};
   uint64_t window_begin_ = 0, window_end_ = 0;
   uint64_t page_begin_ = 0, page_end_ = 0;
