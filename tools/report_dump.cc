@@ -154,12 +154,20 @@ class LineWriter {
   JsonWriter json_;
 };
 
+// Not where it was told to record nothing (ProcessCapture::told_not_to_record).
+bool TurnedItselfOff(const CaptureInfo& capture) {
+  for (const CaptureInfo::Setting& setting : capture.settings()) {
+    if (setting.name() == "GPUPROBE_CAPTURE" && setting.value() == "0") return false;
+  }
+  return !capture.off_reason().empty();
+}
+
 // What makes a run partial for the other reports, too (LoadedRun::complete).
 bool TellsOfLoss(const proto::Frame& frame) {
   for (const Packet& packet : frame.trace.packet()) {
     if (packet.has_loss() && WordsForLoss(packet.loss().cause()).hides) return true;
     if (packet.has_end() && packet.end().buffers_outstanding() > 0) return true;
-    if (packet.has_capture() && !packet.capture().off_reason().empty()) return true;
+    if (packet.has_capture() && TurnedItselfOff(packet.capture())) return true;
   }
   return false;
 }

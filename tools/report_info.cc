@@ -434,10 +434,7 @@ void WriteCoverage(const ReportInput& input, bool known, JsonWriter* json) {
     const Device& info = input.run.timeline.devices[static_cast<size_t>(device.device)];
     int64_t unknown_ns = 0;
     for (const CauseTotal& cause : device.causes) {
-      // Plain `host` explains nothing, as in the summary's TRUST line.
-      if (cause.cause == Cause::kUnknown || cause.cause == Cause::kHost) {
-        unknown_ns += cause.total_ns;
-      }
+      if (cause.cause == Cause::kUnknown) unknown_ns += cause.total_ns;
     }
     json->BeginObject()
         .Field("device", device.device)
@@ -503,7 +500,7 @@ std::string InfoCsv(const ReportInput& input) {
   const auto row = [&table](const char* scope, const auto& id, const char* key, const auto& value) {
     table.rows.push_back({scope, absl::StrCat(id), key, absl::StrCat(value)});
   };
-  row("run", run.name, "complete", run.complete() ? "true" : "false");
+  row("run", run.name, "complete", run.complete_as_asked() ? "true" : "false");
   row("run", run.name, "aligned", run.aligned ? "true" : "false");
   for (const InputFile& file : run.timeline.inputs) {
     row("file", file.path, "bytes", file.bytes);

@@ -56,6 +56,7 @@ struct Made {
     group.on_cpu = on_cpu;
     group.runnable = runnable;
     group.allowed_cpus = cpus;
+    group.samples = 100;
     group.sites = std::move(sites);
     cause().meanwhile.push_back(std::move(group));
     return *this;
