@@ -10,7 +10,16 @@
 // frame, so that it is no frame in the making and none that is gone. A thread that calls and
 // returns all the time changes its inner frames between the two readings (they are a fraction of a
 // microsecond apart where frames lie side by side, as from 3.11 on): the walk is tried again, and
-// if it never holds still, the frames outside the change are what is told.
+// if it does not hold still, the frames outside the change are what is told.
+//
+// That takes knowing that these are no remains of frames that have gone. Usually they are none,
+// being outside of the one that was innermost between the readings. Where that one is not among
+// those read:
+// - up to 3.10 a frame says of itself whether it is being executed;
+// - 3.11 and 3.12 keep the innermost frame in a structure for each call of the interpreter by C, a
+//   list from the innermost outwards on the C stack. One of them that is in the list before and
+//   after all readings, and not left at the look in between, is taken to have been there all the
+//   time, and with it the frame that it holds, which stands in the call.
 //
 // All that is read twice is read in one system call. That takes knowing where: from 3.11 on most
 // frames lie in a row below the innermost one; for those that do not, and for all of them before,
