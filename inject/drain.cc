@@ -2,6 +2,7 @@
 // Copyright the gpuprobe authors.
 #include "inject/drain.h"
 
+#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -166,6 +167,9 @@ void Drain::Run() {
   const uint32_t tid = static_cast<uint32_t>(syscall(SYS_gettid));
   s_.drain_tid_.store(tid, std::memory_order_relaxed);  // read by FinishAtExit on this very thread
   prctl(PR_SET_NAME, "gpuprobe", 0, 0, 0);
+  // The thread that called cuInit may have been a real-time one; nothing here is worth that.
+  const sched_param ordinary = {};
+  sched_setscheduler(0, SCHED_OTHER, &ordinary);
   // Not now: on a busy machine this thread may begin after the application's first records.
   period_begin_ns_ = s_.capture_begin_ns_;
   last_frame_ns_ = MonotonicNs();

@@ -52,7 +52,10 @@ bool StartThread(void* (*main)(void*), void* argument) {
   sigset_t all, old;
   sigfillset(&all);
   // The new thread inherits the mask: no signal of the host is ever handled on it, and SIGXFSZ and
-  // SIGPIPE of its own writes stay pending.
+  // SIGPIPE of its own writes stay pending. But for SIGSYS: where a seccomp filter of the host's
+  // answers a call with it, the kernel kills the process if the calling thread blocks it, and a
+  // host that has a handler expects it to answer for every thread.
+  sigdelset(&all, SIGSYS);
   if (pthread_sigmask(SIG_SETMASK, &all, &old) != 0) return false;
   pthread_t thread;
   const int error = pthread_create(&thread, nullptr, main, argument);
@@ -90,8 +93,28 @@ const char* TakingCallName(TakingCall call) {
 
 Session& TheSession() { return g_session; }
 
-bool Session::Mine() const {
-  return phase() == Phase::kActive && owner_pid_.load(std::memory_order_relaxed) == Pid();
+bool Session::Mine() const { return phase() == Phase::kActive && InOwner(); }
+
+// A pid alone does not tell a forked child: the first one in a new pid namespace may have its
+// parent's.
+bool Session::InOwner() const {
+  return owner_pid_.load(std::memory_order_relaxed) == Pid() &&
+         (owner_mark_ == nullptr || *owner_mark_ != 0);
+}
+
+// A byte that is 0 in every forked child. Without it (Linux before 4.14) the pid has to do.
+void Session::MarkOwner() {
+  constexpr size_t kPageBytes = 4096;
+  void* page =
+      mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return;
+  if (madvise(page, kPageBytes, MADV_WIPEONFORK) != 0) {
+    munmap(page, kPageBytes);
+    return;
+  }
+  uint8_t* mark = static_cast<uint8_t*>(page);
+  *mark = 1;
+  owner_mark_ = mark;
 }
 
 void Session::OnBufferRequested(uint8_t** buffer, size_t* size, size_t* max_records) {
@@ -239,6 +262,7 @@ void Session::Start(const char* door) {
   const int64_t begin = MonotonicNs();
   door_ = door;
   owner_pid_.store(Pid(), std::memory_order_relaxed);  // published by phase_
+  MarkOwner();
   LoadConfig(&config_, &warnings_);
   if (TheRun().only_pid != 0 && TheRun().only_pid != Pid()) {
     Off("GPUPROBE_CHILDREN is off, and this is a child");
@@ -312,7 +336,7 @@ void Session::FinishAtExit() {
   const Phase now = phase();
   if (now != Phase::kActive && now != Phase::kOff) return;
   // A forked child runs our handler, too.
-  if (owner_pid_.load(std::memory_order_relaxed) != Pid()) return;
+  if (!InOwner()) return;
   // The drain thread itself ends the process as its last thread, and is done. (Where gettid is
   // forbidden both are -1 and tell nothing.)
   const uint32_t tid = Tid();

@@ -95,6 +95,8 @@ class Session {
                                 size_t valid_bytes);
 
   void StartWithoutCapture();
+  bool InOwner() const;
+  void MarkOwner();
   bool ReserveMemory();
   bool InitWriter();
   void NameFile();
@@ -110,6 +112,7 @@ class Session {
 
   std::atomic<Phase> phase_{Phase::kIdle};
   std::atomic<uint32_t> owner_pid_{0};
+  const uint8_t* owner_mark_ = nullptr;  // published by phase_; on a page that a fork wipes
   std::atomic<uint32_t> drain_tid_{0};
 
   // Written by Start, then read only.

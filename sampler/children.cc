@@ -2,6 +2,9 @@
 // Copyright the gpuprobe authors.
 #include "sampler/children.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -10,6 +13,9 @@
 
 namespace gpuprobe::sampler {
 namespace {
+
+// Of the list of one thread's children: some ten thousand.
+constexpr int kMaxListPieces = 32;
 
 constexpr int64_t kOwnPauseNs = 500'000'000;
 constexpr int64_t kParentScanPauseNs = 2'000'000'000;
@@ -83,18 +89,30 @@ void Children::SeeChildrenOf(uint32_t pid, uint32_t tid, int64_t now_ns) {
   if (no_children_files_) return;
   char path[kTaskPathBytes], list[2048];
   ProcPath(pid, tid, "children", path);
-  const size_t n = ReadProcFile(path, list, sizeof list);
-  if (n == 0) {
+  ++TheProcCounters().opens;
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
     if (errno == ENOENT && pid == own_pid_ && tid == own_pid_) no_children_files_ = true;
     return;
   }
-  // A list that was cut ends in a number that was cut.
-  if (n == sizeof list - 1) {
-    if (char* end = std::strrchr(list, ' ')) *end = '\0';
+  // In pieces: the oldest come first, and hundreds that nobody has waited for may stand in front.
+  size_t have = 0;
+  for (int piece = 0; piece < kMaxListPieces; ++piece) {
+    ++TheProcCounters().reads;
+    const ssize_t n = read(fd, list + have, sizeof list - 1 - have);
+    if (n <= 0) break;
+    have += static_cast<size_t>(n);
+    list[have] = '\0';
+    char* end = std::strrchr(list, ' ');  // what follows it is a number that was cut
+    if (end == nullptr) break;
+    *end = '\0';
+    const char* p = list;
+    uint64_t child;
+    while (TakeDecimal(&p, &child)) Add(static_cast<uint32_t>(child), now_ns);
+    have -= static_cast<size_t>(end + 1 - list);
+    std::memmove(list, end + 1, have);
   }
-  const char* p = list;
-  uint64_t child;
-  while (TakeDecimal(&p, &child)) Add(static_cast<uint32_t>(child), now_ns);
+  close(fd);
 }
 
 // Some of all processes: a whole round every other second.

@@ -3,6 +3,7 @@
 #include "sampler/host_sampler.h"
 
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -271,6 +272,9 @@ void HostSampler::Run() {
   State& s = *state_;
   s.tid.store(static_cast<uint32_t>(syscall(SYS_gettid)), std::memory_order_relaxed);
   prctl(PR_SET_NAME, "gpuprobe-sample", 0, 0, 0);
+  // The thread that started the session may have been a real-time one.
+  const sched_param ordinary = {};
+  sched_setscheduler(0, SCHED_OTHER, &ordinary);
   s.calls_before = TheProcCounters().total();
   s.private_descriptors = TakePrivateDescriptors();
   s.tools.keep_descriptors = s.private_descriptors;

@@ -123,9 +123,18 @@ std::vector<Figure> FiguresOf(const Timeline& timeline, const Analysis& analysis
   AddProcessFigures(timeline, &figures);
   AddDeviceFigures(analysis, &figures);
   AddStepFigures(analysis, &figures);
-  uint64_t lost = 0;
-  for (const LossItem& loss : timeline.losses) lost += loss.count;
-  figures.Add("lost", static_cast<double>(lost), FigureUnit::kCount, Better::kLower);
+  // Other profilers' files do not tell, and neither does a file without a record.
+  const bool told =
+      !timeline.processes.empty() &&
+      std::all_of(timeline.processes.begin(), timeline.processes.end(),
+                  [](const Process& p) { return p.source == SourceKind::kGpuprobe; }) &&
+      std::any_of(timeline.inputs.begin(), timeline.inputs.end(),
+                  [](const InputFile& input) { return input.records > 0; });
+  if (told) {
+    uint64_t lost = 0;
+    for (const LossItem& loss : timeline.losses) lost += loss.count;
+    figures.Add("lost", static_cast<double>(lost), FigureUnit::kCount, Better::kLower);
+  }
   return figures.Take();
 }
 

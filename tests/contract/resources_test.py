@@ -137,7 +137,7 @@ class ProcessTest(host.ContractTest):
             fields = dict(line.split(":", 1) for line in status.splitlines())
             self.assertEqual(fields["Name"].strip(), name)
             # All but SIGKILL, SIGSTOP and the two that libc keeps for itself.
-            always_open = (1 << 8) | (1 << 18) | (1 << 31) | (1 << 32)
+            always_open = (1 << 8) | (1 << 18) | (1 << 30) | (1 << 31) | (1 << 32)  # KILL, STOP, SYS, libc's
             self.assertEqual(int(fields["SigBlk"].strip(), 16) | always_open, (1 << 64) - 1)
 
     def test_a_driver_that_is_loaded_but_not_initialised_brings_nothing(self):

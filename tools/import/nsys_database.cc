@@ -25,7 +25,10 @@ constexpr uint64_t kLeastRowBytes = 4;
 // Reading takes about one step of SQLite's machine for a value, which takes a byte or more.
 constexpr uint64_t kStepsPerByte = 50, kStepsAtLeast = 20'000'000;
 constexpr int kStepsPerCall = 10'000;
-constexpr int kLongestValue = 16 << 20;  // names are shorter; embedded files are not asked for
+// Names are shorter; embedded files are not asked for. An expression in a view may make values of
+// any length in one step, which the budget of steps does not see.
+constexpr int kLongestValue = 1 << 20;
+constexpr sqlite3_int64 kHeapLimitBytes = 1 << 30;
 
 bool SameName(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
@@ -97,6 +100,7 @@ int NsysDatabase::OnProgress(void* self) {
 
 absl::Status NsysDatabase::ReadSchema() {
   sqlite3_limit(database_, SQLITE_LIMIT_LENGTH, kLongestValue);
+  sqlite3_hard_heap_limit64(kHeapLimitBytes);
   sqlite3_db_config(database_, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(database_, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   sqlite3_exec(database_, "PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY", nullptr, nullptr,
