@@ -73,7 +73,7 @@ class CaptureOffTest(DiffTest):
         report = self.diff(fast, slow, "wall>1500ms", expect=CONDITION_HOLDS)
         self.assertTrue(report["conditions"][0]["holds"])
         self.assertFalse(report["partial"])
-        self.assertEqual(set(self.figures(report)), {"wall", "cpu", "lost"})
+        self.assertEqual(set(self.figures(report)), {"wall", "cpu"})
 
     def test_a_figure_that_one_run_lacks_decides_nothing(self):
         off, on = self.record_off("off", 1, 1), self.record("on", 1, 1)

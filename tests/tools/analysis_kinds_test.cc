@@ -251,8 +251,8 @@ TEST(Kinds, OneLongCallIsNoHabitOfTheLoop) {
   made.cause().sites[0].longest_ns = 700 * kMs;
   EXPECT_EQ(
       made.Judged().action,
-      "cudaFree at train.py:25 in step held the GPU up for 700 ms once: a first use (context, "
-      "libraries, modules); let a warm-up step make it before the loop, and measure without "
+      "the longest of it took 700 ms at train.py:25 in step, once: a first use (context, "
+      "libraries, modules); let a warm-up step make it before the loop, and measure without it"); let a warm-up step make it before the loop, and measure without "
       "it");
 }
 

@@ -75,6 +75,18 @@ TEST(RunFiguresTest, ARunWithoutGpuWorkTellsWhatTheProcessUsed) {
   EXPECT_EQ(FindFigure(figures, "idle"), nullptr);
 }
 
+// What is not told must not read as "nothing lost": --fail-if 'lost>0' would pass.
+TEST(RunFiguresTest, LossesAreThereOnlyWhereTheyAreTold) {
+  Timeline timeline;
+  timeline.processes.push_back({});
+  timeline.inputs.push_back({});
+  EXPECT_EQ(FindFigure(FiguresOf(timeline, Analyse(timeline, {})), "lost"), nullptr);  // no record
+  timeline.inputs[0].records = 10;
+  EXPECT_THAT(ValueOf(FiguresOf(timeline, Analyse(timeline, {})), "lost"), DoubleEq(0));
+  timeline.processes[0].source = SourceKind::kKineto;
+  EXPECT_EQ(FindFigure(FiguresOf(timeline, Analyse(timeline, {})), "lost"), nullptr);
+}
+
 TEST(CompareRunsTest, KeepsTheOrderOfAAndFillsInWhatBAloneHas) {
   const std::vector<Figure> a = {{"wall", 1, FigureUnit::kTime, Better::kLower},
                                  {"gone", 2, FigureUnit::kCount, Better::kNeither},
