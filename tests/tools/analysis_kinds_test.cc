@@ -249,11 +249,10 @@ TEST(Kinds, OneLongCallIsNoHabitOfTheLoop) {
   Made made(Cause::kBlockingApi, "train.py:25 in step", "cudaFree, aten::cudnn_convolution");
   made.Through("cudaFree", CallClass::kFree);
   made.cause().sites[0].longest_ns = 700 * kMs;
-  EXPECT_EQ(
-      made.Judged().action,
-      "the longest of it took 700 ms at train.py:25 in step, once: a first use (context, "
-      "libraries, modules); let a warm-up step make it before the loop, and measure without it"); let a warm-up step make it before the loop, and measure without "
-      "it");
+  EXPECT_EQ(made.Judged().action,
+            "the longest of it took 700 ms at train.py:25 in step, once: a first use (context, "
+            "libraries, modules); let a warm-up step make it before the loop, and measure without "
+            "it");
 }
 
 TEST(Kinds, PageableCopyAtItsLine) {
