@@ -120,6 +120,8 @@ class HostsTest(unittest.TestCase):
         for _ in range(10):
             time.sleep(0.1)
             process.send_signal(signal.SIGSTOP)
+            # SIGCONT takes back a SIGSTOP that has not arrived.
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED)
             process.send_signal(signal.SIGCONT)
         stdout, _ = process.communicate(timeout=TIMEOUT_S)
         by_call = counts_by_call(stdout)
