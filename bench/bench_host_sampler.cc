@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -51,6 +52,28 @@ std::vector<pid_t> StartChildren(int count) {
     children.push_back(pid);
   }
   return children;
+}
+
+// What any thread pays that wakes up a hundred times a second, whatever it does then.
+void MeasureBareTimer(double seconds) {
+  timespec next, used;
+  const int wakes = static_cast<int>(seconds * 100);
+  std::thread([&] {
+    clock_gettime(CLOCK_MONOTONIC, &next);
+    for (int i = 0; i < wakes; ++i) {
+      next.tv_nsec += 10'000'000;
+      if (next.tv_nsec >= 1'000'000'000) {
+        next.tv_nsec -= 1'000'000'000;
+        ++next.tv_sec;
+      }
+      clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, nullptr);
+    }
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  }).join();
+  const double cpu_us =
+      static_cast<double>(used.tv_sec) * 1e6 + static_cast<double>(used.tv_nsec) / 1e3;
+  std::printf("%-30s %10.3f %% of a core %7.1f us a wake-up\n", "a bare timer, 100 Hz",
+              cpu_us / seconds / 1e4, cpu_us / wakes);
 }
 
 void Measure(const char* name, Cuda what, int child_count, double seconds) {
@@ -107,6 +130,7 @@ int main(int argc, char** argv) {
   using namespace gpuprobe::bench;  // NOLINT: a benchmark's main
   const double seconds = argc > 1 && std::strcmp(argv[1], "--smoke") == 0 ? 0.2 : 5;
   PrintMachine();
+  MeasureBareTimer(seconds);
   Measure("100 threads, CUDA asleep", Cuda::kAsleep, 0, seconds);
   Measure("100 threads, CUDA waking", Cuda::kWaking, 0, seconds);
   Measure("100 threads, CUDA spinning", Cuda::kSpinning, 0, seconds);

@@ -3,10 +3,10 @@
 //
 // The drain thread; the other thread of ours is the sampler's (sampler/host_sampler.h). It takes
 // completed buffers from the pool and sealed pieces from the sampler, decodes and appends them to
-// the trace writer, closes a frame once per flush period, and closes the file. All signals are
-// blocked on it. It flushes CUPTI without any lock (the driver's lock and ours would deadlock in the
-// end); only when it comes back after another client it registers under the control lock, whose other
-// takers give up after a bounded wait.
+// the trace writer, closes a frame once per flush period, and closes the file. All signals but
+// SIGSYS are blocked on it (StartThread says why). It flushes CUPTI without any lock (the driver's
+// lock and ours would deadlock in the end); only when it comes back after another client it
+// registers under the control lock, whose other takers give up after a bounded wait.
 #ifndef GPUPROBE_INJECT_DRAIN_H_
 #define GPUPROBE_INJECT_DRAIN_H_
 

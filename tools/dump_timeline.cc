@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tools/report_parts.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -20,20 +21,6 @@ std::string Dimensions(const uint32_t (&d)[3]) { return absl::StrCat(d[0], "x", 
 const char* TimingKey(uint8_t timing) {
   constexpr std::array kKeys = {"valid", "missing", "unfinished", "invalid"};
   return timing < kKeys.size() ? kKeys[timing] : "invalid";
-}
-
-const char* KindKey(OpKind kind) {
-  switch (kind) {
-    case OpKind::kKernel:
-      return "kernel";
-    case OpKind::kCopy:
-      return "copy";
-    case OpKind::kSet:
-      return "set";
-    case OpKind::kGraph:
-      return "graph";
-  }
-  return "unknown";
 }
 
 class TimelineDumper {
@@ -165,7 +152,7 @@ class TimelineDumper {
   }
 
   bool DumpOp(const GpuOp& op) {
-    DumpRecord record = {KindKey(op.kind), true, op.start_ns, op.end_ns};
+    DumpRecord record = {OpKindKey(op.kind), true, op.start_ns, op.end_ns};
     AddProcess(op.process, &record);
     AddLane(op.device, op.stream, &record);
     record.Number("correlation", op.correlation).NumberIf("graph", op.graph_id);
@@ -209,7 +196,7 @@ class TimelineDumper {
     return std::all_of(timeline_.untimed.begin(), timeline_.untimed.end(),
                        [&](const UntimedOp& op) {
                          if (!Wanted(op.process)) return true;
-                         DumpRecord record = {KindKey(op.kind)};
+                         DumpRecord record = {OpKindKey(op.kind)};
                          record.Text("timing", TimingKey(op.timing));
                          if (op.name >= 0)
                            record.name = timeline_.names[static_cast<size_t>(op.name)];

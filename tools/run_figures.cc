@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <utility>
+
+#include "tools/verdict_facts.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -32,43 +35,18 @@ void AddProcessFigures(const Timeline& timeline, Figures* out) {
   out->Add("cpu", static_cast<double>(cpu_ns), FigureUnit::kTime, Better::kLower);
 }
 
-struct DeviceSums {
-  int64_t span_ns = 0, longest_ns = 0, idle_ns = 0, compute_ns = 0, communication_ns = 0,
-          copy_ns = 0;
-  uint64_t kernels = 0, copied_bytes = 0;
-  std::array<int64_t, kCauseCount> causes{};
-};
-
-DeviceSums SumDevices(const Analysis& analysis) {
-  DeviceSums sums;
-  for (const DeviceReport& device : analysis.devices) {
-    sums.span_ns += device.window.span();
-    sums.longest_ns = std::max(sums.longest_ns, device.window.span());
-    sums.idle_ns += device.idle_ns;
-    sums.compute_ns += device.compute_ns;
-    sums.communication_ns += device.communication_ns;
-    sums.copy_ns += device.copy_ns;
-    sums.kernels += device.kernels.count;
-    sums.copied_bytes += device.copies.bytes;
-    for (const CauseTotal& cause : device.causes) {
-      sums.causes[static_cast<size_t>(cause.cause)] += cause.total_ns;
-    }
-  }
-  return sums;
-}
-
 void AddDeviceFigures(const Analysis& analysis, Figures* out) {
-  const DeviceSums sums = SumDevices(analysis);
+  const Sums sums = SumUp(analysis);
   if (sums.span_ns == 0) return;
   const double span = static_cast<double>(sums.span_ns);
   const auto share = [&](const std::string& name, int64_t ns, Better better) {
     out->Add(name, static_cast<double>(ns) / span, FigureUnit::kShare, better);
   };
-  out->Add("window", static_cast<double>(sums.longest_ns), FigureUnit::kTime, Better::kLower);
-  share("idle", sums.idle_ns, Better::kLower);
-  for (size_t c = 0; c < sums.causes.size(); ++c) {
-    if (sums.causes[c] == 0) continue;
-    share(std::string("idle:") + CauseKey(static_cast<Cause>(c)), sums.causes[c], Better::kLower);
+  out->Add("window", static_cast<double>(sums.longest_span_ns), FigureUnit::kTime, Better::kLower);
+  share("idle", sums.span_ns - sums.busy_ns, Better::kLower);
+  for (size_t c = 0; c < sums.cause_ns.size(); ++c) {
+    if (sums.cause_ns[c] == 0) continue;
+    share(std::string("idle:") + CauseKey(static_cast<Cause>(c)), sums.cause_ns[c], Better::kLower);
   }
   share("compute", sums.compute_ns, Better::kNeither);
   share("communication", sums.communication_ns, Better::kLower);
@@ -77,8 +55,9 @@ void AddDeviceFigures(const Analysis& analysis, Figures* out) {
   for (const WaitRow& wait : analysis.waits) blocked_ns += wait.total_ns;
   share("blocked", blocked_ns, Better::kNeither);
   out->Add("kernels", static_cast<double>(sums.kernels), FigureUnit::kCount, Better::kNeither);
-  out->Add("copied_bytes", static_cast<double>(sums.copied_bytes), FigureUnit::kBytes,
-           Better::kNeither);
+  uint64_t copied_bytes = 0;
+  for (const DeviceReport& device : analysis.devices) copied_bytes += device.copies.bytes;
+  out->Add("copied_bytes", static_cast<double>(copied_bytes), FigureUnit::kBytes, Better::kNeither);
 }
 
 // Of the device with most steps: devices of one job step together, and means over different loops

@@ -10,7 +10,9 @@ import os
 import sys
 import unittest
 
-sys.path.insert(0, os.path.join(os.environ["GPUPROBE_TEST_SOURCE_DIR"], "tests", "e2e"))
+for folder in ("e2e", "import"):
+    sys.path.insert(0, os.path.join(os.environ["GPUPROBE_TEST_SOURCE_DIR"], "tests", folder))
+import expected_device  # noqa: E402
 import harness  # noqa: E402
 
 TRACES = os.path.join(harness.SHARED, "traces")
@@ -38,7 +40,7 @@ class TracesTest(harness.EndToEndTest):
             self.assertEqual([i["records"] for i in summary["inputs"]], [expected["events_total"]])
             self.assertEqual(sorted(str(d["ordinal"]) for d in summary["devices"]), sorted(expected["devices"]))
             for device in summary["devices"]:
-                self.check_device(device, expected["devices"][str(device["ordinal"])], min_gap)
+                expected_device.check(self, device, expected["devices"][str(device["ordinal"])], min_gap)
             if not expected["devices"]:
                 self.assertEqual(summary["verdict"]["kind"], "no_gpu_work")
         for device in summary["devices"]:
@@ -48,23 +50,6 @@ class TracesTest(harness.EndToEndTest):
         self.check_syncs(expected, dumped)
         self.check_waits(name, expected, dumped)
         self.check_every_report(name)
-
-    def check_device(self, device, expected, min_gap):
-        self.assertEqual(device["window_ns"], {"start": expected["first_start_ns"], "end": expected["last_end_ns"],
-                                               "span": expected["span_ns"]})
-        self.assertEqual(device["kernels"], {
-            "count": expected["kernel_count"], "zero_length": expected["kernel_zero_length"],
-            "sum_ns": expected["kernel_sum_ns"], "union_ns": expected["kernel_union_ns"]})
-        self.assertEqual(device["copies"]["count"], expected["copy_count"])
-        self.assertEqual(device["sets"]["count"], expected["set_count"])
-        self.assertEqual(device["graphs"]["count"], 0)
-        self.assertEqual(device["untimed"]["count"], 0)
-        self.assertEqual(device["busy_ns"], expected["busy_union_ns"])
-        self.assertEqual(device["idle_ns"], expected["idle_ns"])
-        self.assertEqual(sum(device["breakdown"].values()), expected["span_ns"])
-        self.assertEqual(sum(c["total_ns"] for c in device["idle_causes"]), expected["idle_ns"])
-        gaps = expected["gaps"][min_gap]
-        self.assertEqual((device["gaps"]["count"], device["gaps"]["total_ns"]), (gaps["count"], gaps["total_ns"]))
 
     def check_kernels(self, name, device, expected):
         report = self.report_of(name, "kernels", "--device", str(device["device"]))

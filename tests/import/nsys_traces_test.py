@@ -7,7 +7,9 @@ import re
 import sys
 import unittest
 
-sys.path.insert(0, os.path.join(os.environ["GPUPROBE_TEST_SOURCE_DIR"], "tests", "e2e"))
+for folder in ("e2e", "import"):
+    sys.path.insert(0, os.path.join(os.environ["GPUPROBE_TEST_SOURCE_DIR"], "tests", folder))
+import expected_device  # noqa: E402
 import harness  # noqa: E402
 
 TRACES = os.path.join(harness.SHARED, "traces")
@@ -35,7 +37,7 @@ class TracesTest(harness.EndToEndTest):
             self.assertFalse(summary["partial"])
             self.assertEqual([str(d["device"]) for d in summary["devices"]], sorted(expected["devices"]))
             for device in summary["devices"]:
-                self.check_device(device, expected["devices"][str(device["device"])], min_gap)
+                expected_device.check(self, device, expected["devices"][str(device["device"])], min_gap)
         self.check_processes(expected, processes)
         self.check_kernels(expected)
         self.check_waits(expected)
@@ -45,29 +47,12 @@ class TracesTest(harness.EndToEndTest):
     def report_of(self, subcommand, *options):
         return self.report(subcommand, *options, paths=[self.path])
 
-    def check_device(self, device, expected, min_gap):
-        self.assertEqual(device["window_ns"], {"start": expected["first_start_ns"], "end": expected["last_end_ns"],
-                                               "span": expected["span_ns"]})
-        self.assertEqual(device["kernels"], {
-            "count": expected["kernel_count"], "zero_length": expected["kernel_zero_length"],
-            "sum_ns": expected["kernel_sum_ns"], "union_ns": expected["kernel_union_ns"]})
-        self.assertEqual(device["copies"]["count"], expected["copy_count"])
-        self.assertEqual(device["sets"]["count"], expected["set_count"])
-        self.assertEqual(device["graphs"]["count"], 0)
-        self.assertEqual(device["untimed"]["count"], 0)
-        self.assertEqual(device["busy_ns"], expected["busy_union_ns"])
-        self.assertEqual(device["idle_ns"], expected["idle_ns"])
-        self.assertEqual(sum(device["breakdown"].values()), expected["span_ns"])
-        self.assertEqual(sum(c["total_ns"] for c in device["idle_causes"]), expected["idle_ns"])
-        gaps = expected["gaps"][min_gap]
-        self.assertEqual((device["gaps"]["count"], device["gaps"]["total_ns"]), (gaps["count"], gaps["total_ns"]))
-
     def check_processes(self, expected, processes):
         """In these files each GPU is one process's: a process's share is all of its GPU, and none of the other."""
         for device, pid in processes.items():
             summary = self.report_of("summary", "--min-gap", "1us", "--process", str(pid))
             seen = {str(d["device"]): d for d in summary["devices"]}
-            self.check_device(seen.pop(device), expected["devices"][device], "1us")
+            expected_device.check(self, seen.pop(device), expected["devices"][device], "1us")
             for other in seen.values():
                 self.assertEqual(other["kernels"]["count"], 0)
 
