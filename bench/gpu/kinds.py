@@ -4,12 +4,13 @@
 client that drops its buffers (floor_client.cc), so that what is compared lies milliseconds apart. The table gives the
 median ratio to the first set in the same turn, and its 95 % interval; instructions where the machine counts them.
 
-    python3 bench/gpu/kinds.py launch|sync|copy|graph|step [--turns N] [--ops N] [--sets NAME;NAME...]
+    python3 bench/gpu/kinds.py launch|sync|copy|step [--turns N] [--ops N] [--sets NAME;NAME...]
     python3 bench/gpu/kinds.py left-behind [--processes N]
 
 step: a GPT training step (tests/workloads/torch_launch_bound.py), --ops steps a turn and set.
-left-behind: what a launch costs before any client, under one, after it has disabled all its kinds, and after
-cuptiFinalize; one process after the other, beside one in which nothing happens."""
+left-behind: what a launch costs before any client, under one, after it has disabled all its kinds, after the
+subscriber slot was taken and given back, after the kinds were disabled for the context too, and after cuptiFinalize;
+one process after the other, beside one in which nothing happens. Graphs: see knobs.py."""
 import argparse
 import ctypes
 import os
@@ -71,13 +72,13 @@ def pinned(command, variables):
 
 
 def parse(text, names):
-    """name -> figures, name -> instructions. Names may hold blanks: they are given by number there."""
-    figures, instructions = {}, {}
+    """name -> figures, name -> instructions, name -> yardsticks. Names may hold blanks: they are given by number."""
+    found = {"variant": {}, "instructions": {}, "yardstick_us": {}}
     for line in text.splitlines():
         word, *rest = line.split()
-        if word in ("variant", "instructions"):
-            (figures if word == "variant" else instructions)[names[int(rest[0])]] = [float(x) for x in rest[1:]]
-    return figures, instructions
+        if word in found:
+            found[word][names[int(rest[0])]] = [float(x) for x in rest[1:]]
+    return found.values()
 
 
 def steps_in_this_process(turns, steps, chosen):
@@ -114,7 +115,7 @@ def measure(arguments, chosen):
     return parse(pinned(command, environment()), chosen)
 
 
-def print_table(what, base_name, figures, instructions):
+def print_table(what, base_name, figures, instructions, _):
     unit = "us a step" if what == "step" else "ns an operation"
     print(f"\n## {what}, {len(figures[base_name])} turns\n")
     print(f"| kinds | {unit}, median | of '{base_name}' | added, median | instructions |\n|---|---|---|---|---|")
@@ -127,33 +128,36 @@ def print_table(what, base_name, figures, instructions):
               f"{counted:.0f} |")
 
 
-PHASES = ("before", "under", "disabled", "finalized")
+PHASES = {"before": "-", "under": SETS["all"], "disabled": "", "slot taken and given back": "subscribe",
+          "disabled for the context": "context", "finalized": "finalize"}
 
 
 def left_behind(processes, blocks, ops):
     micro = side_by_side.build_micro()
-    rows = {f"{kind}: {phase}": [] for kind in ("client", "nothing") for phase in PHASES}
-    counts = {name: [] for name in rows}
+    rows = {(kind, phase): [] for kind in ("client", "nothing") for phase in PHASES}  # (fastest ns, in yardsticks)
     for _ in range(processes):
-        for kind, texts in (("client", ("-", SETS["all"], "", "finalize")), ("nothing", ("-", "-", "-", "-"))):
+        for kind in ("client", "nothing"):
+            texts = PHASES.values() if kind == "client" else "-" * len(PHASES)
             command = [micro, "launch", "1", str(blocks), str(ops), "--phases",
                        *(f"{number}={text}" for number, text in enumerate(texts))]
-            figures, instructions = parse(pinned(command, environment()), PHASES)
+            figures, _, yardsticks = parse(pinned(command, environment()), list(PHASES))
             for phase in PHASES:
-                rows[f"{kind}: {phase}"].append(statistics.median(figures[phase]))
-                counts[f"{kind}: {phase}"].append(statistics.median(instructions[phase]))
+                rows[kind, phase].append((min(figures[phase]),
+                                          side_by_side.in_yardsticks(figures[phase], yardsticks[phase])))
     print(f"\n## left-behind, {processes} processes each\n")
-    print("| | ns a launch, median | of the same process before | instructions |\n|---|---|---|---|")
-    for name, values in rows.items():
-        before = rows[name.split(":")[0] + ": before"]
-        found = side_by_side.interval([a / b for a, b in zip(values, before)])
-        print(f"| {name} | {statistics.median(values):.0f} | {side_by_side.text_of(found)} | "
-              f"{statistics.median(counts[name]):.0f} |")
+    print("| | | ns a launch, fastest block, median | of the same process before, over yardsticks | fastest blocks |")
+    print("|---|---|---|---|---|")
+    for (kind, phase), values in rows.items():
+        before = rows[kind, "before"]
+        measured = side_by_side.interval([a[1] / b[1] for a, b in zip(values, before)])
+        fastest = side_by_side.interval([a[0] / b[0] for a, b in zip(values, before)])
+        print(f"| {kind} | {phase} | {statistics.median(v[0] for v in values):.0f} | "
+              f"{side_by_side.text_of(measured)} | {side_by_side.text_of(fastest)} |")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("what", choices=["launch", "sync", "copy", "graph", "step", "left-behind"])
+    parser.add_argument("what", choices=["launch", "sync", "copy", "step", "left-behind"])
     parser.add_argument("--turns", type=int, default=40)
     parser.add_argument("--ops", type=int, default=0, help="operations (2000) or steps (8) a turn and set")
     parser.add_argument("--sets", default=";".join(SETS))

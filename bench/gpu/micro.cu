@@ -16,8 +16,8 @@
 //   micro MODE 1 BLOCKS OPS NAME=KINDS ...            goes through the variants BLOCKS times, in turn
 //   micro MODE 1 BLOCKS OPS --phases NAME=KINDS ...   BLOCKS times the first, then the second, ...
 //
-// KINDS as gpuprobe_floor_set of floor_client.cc takes them ("-": no call), whose library must be
-// loaded (CUDA_INJECTION64_PATH, GPUPROBE_FLOOR_KINDS=later). Then a line a variant:
+// KINDS as gpuprobe_floor_set of floor_client.cc takes them ("-": no call; with "anew" in it stream
+// and graph are made once more after it), whose library must be loaded (CUDA_INJECTION64_PATH, GPUPROBE_FLOOR_KINDS=later). Then a line a variant:
 // "variant NAME a b c ...", "instructions NAME ..." and "yardstick_us NAME ...".
 #include <dirent.h>
 #include <dlfcn.h>
@@ -218,7 +218,7 @@ void Print(const std::vector<Variant>& variants) {
   }
 }
 
-int GoThrough(const std::string& mode, const Lane& lane, int blocks, int ops, bool phases,
+int GoThrough(const std::string& mode, Lane lane, int blocks, int ops, bool phases,
               std::vector<Variant> variants) {
   const Instructions counter;
   const size_t turns = variants.size() * blocks;
@@ -227,6 +227,7 @@ int GoThrough(const std::string& mode, const Lane& lane, int blocks, int ops, bo
     if (!phases || turn % blocks == 0) {
       if (variant.kinds == "finalize") PrintThreads();  // CUPTI's own end there
       Switch(variant);
+      if (variant.kinds.find("anew") != std::string::npos) lane = MakeLane(mode);
       Submit(mode, lane, ops / 4 + 1);
     }
     variant.blocks.push_back(Measure(mode, lane, ops, counter));
