@@ -72,7 +72,6 @@ int64_t Clock(clockid_t clock) {
   return t.tv_sec * kNsPerSecond + t.tv_nsec;
 }
 int64_t MonotonicNs() { return Clock(CLOCK_MONOTONIC); }
-int64_t ThreadCpuNs() { return Clock(CLOCK_THREAD_CPUTIME_ID); }
 
 uint32_t* Word(std::atomic<uint32_t>* word) { return reinterpret_cast<uint32_t*>(word); }
 
@@ -128,13 +127,16 @@ struct HostSampler::State {
   int64_t budget_begin_ns = 0, budget_ppm = kBudgetPpm, budget_credit_ns = kBudgetCreditNs;
   bool was_over = false;
   int64_t own_cost_ns = 0, children_cost_ns = 0;  // since budget_begin_ns
-  uint64_t cpu_ns = 0, calls_before = 0;
+  uint64_t cpu_ns = 0, calls_before = 0, memory_calls_before = 0;
+  // System calls that are neither on /proc nor on memory.
+  uint64_t other_calls = 0, switches = 0;
 
   std::atomic<int64_t> gpu_used_ns{0};
   std::atomic<uint32_t> tid{0};
   // Futex words.
   std::atomic<uint32_t> stop{0}, stopped{0};
 
+  int64_t CpuNs();
   bool Begin();
   void Loop();
   bool WaitUntil(int64_t monotonic_ns);
@@ -156,7 +158,7 @@ struct HostSampler::State {
   bool GpuInUse(int64_t now) const;
   void Budget(int64_t now);
   void NoteRate();
-  proto::SamplerTotals Totals() const;
+  proto::SamplerTotals Totals();
 };
 
 // ---- Memory ----
@@ -259,6 +261,9 @@ HostSampler::Stats HostSampler::stats() const {
           s.tools.unchanged,
           s.visits,
           TheProcCounters().total() - s.calls_before,
+          TheProcCounters().total() - s.calls_before + ProcessMemory::calls() -
+              s.memory_calls_before + s.other_calls,
+          s.switches,
           s.cpu_ns,
           s.watched_count,
           s.busy_count,
@@ -276,12 +281,19 @@ void HostSampler::Run() {
   const sched_param ordinary = {};
   sched_setscheduler(0, SCHED_OTHER, &ordinary);
   s.calls_before = TheProcCounters().total();
+  s.memory_calls_before = ProcessMemory::calls();
   s.private_descriptors = TakePrivateDescriptors();
   s.tools.keep_descriptors = s.private_descriptors;
   if (s.options.hz != 0 && s.Begin()) s.Loop();
   // release: partner is stopped(); the last piece is in its slot.
   s.stopped.store(1, std::memory_order_release);
   syscall(SYS_futex, Word(&s.stopped), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
+
+// Of this thread. A system call: the vDSO does not have it.
+int64_t HostSampler::State::CpuNs() {
+  ++other_calls;
+  return Clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
 bool HostSampler::State::Begin() {
@@ -302,6 +314,7 @@ bool HostSampler::State::WaitUntil(int64_t monotonic_ns) {
   for (;;) {
     if (stop.load(std::memory_order_relaxed) != 0) return false;
     if (MonotonicNs() >= monotonic_ns) return true;
+    ++other_calls;
     // Absolute, CLOCK_MONOTONIC.
     syscall(SYS_futex, Word(&stop), FUTEX_WAIT_BITSET_PRIVATE, 0u, &until, nullptr,
             FUTEX_BITSET_MATCH_ANY);
@@ -338,12 +351,15 @@ void HostSampler::State::Loop() {
     Budget(now);
   }
   output.Seal(MonotonicNs(), Totals());
-  cpu_ns = static_cast<uint64_t>(ThreadCpuNs());
+  cpu_ns = static_cast<uint64_t>(CpuNs());
+  struct rusage used = {};
+  getrusage(RUSAGE_THREAD, &used);
+  switches = static_cast<uint64_t>(used.ru_nvcsw + used.ru_nivcsw);
 }
 
-proto::SamplerTotals HostSampler::State::Totals() const {
+proto::SamplerTotals HostSampler::State::Totals() {
   proto::SamplerTotals totals = {};
-  totals.sampler_cpu_ns = static_cast<uint64_t>(ThreadCpuNs());
+  totals.sampler_cpu_ns = static_cast<uint64_t>(CpuNs());
   totals.looks = ticks;
   totals.ticks_missed = missed;
   totals.stacks_unreadable = tools.stacks_unreadable;
@@ -351,19 +367,19 @@ proto::SamplerTotals HostSampler::State::Totals() const {
 }
 
 void HostSampler::State::Tick(int64_t now) {
-  const int64_t begin = ThreadCpuNs();
+  const int64_t begin = CpuNs();
   ++ticks;
   TakeNoted();
   AttachPython(&self, now);
   LookAtOwn(now);
   ScanThreads(now);
-  const int64_t middle = ThreadCpuNs();
+  const int64_t middle = CpuNs();
   own_cost_ns += middle - begin;
   if (!options.children) return;
   tools.native = nullptr;
   children.Step(now, &tools);
   LookAtChildren(now);
-  children_cost_ns += ThreadCpuNs() - middle;
+  children_cost_ns += CpuNs() - middle;
 }
 
 // ---- Threads of this process ----
@@ -449,13 +465,14 @@ void HostSampler::State::JudgeBusy(WatchedThread* thread, int64_t now) {
 // Whether threads that are not watched, all together, have used as much since a round ago as one
 // busy thread does.
 bool HostSampler::State::OthersAreBusy(int64_t now) {
+  ++other_calls;
   struct rusage used = {};
   getrusage(RUSAGE_SELF, &used);
   const auto ns = [](const struct timeval& t) {
     return static_cast<uint64_t>(t.tv_sec * kNsPerSecond + t.tv_usec * 1000);
   };
   const uint64_t process_ns = ns(used.ru_utime) + ns(used.ru_stime);
-  const uint64_t others_ns = process_ns - watched_cpu_ns - static_cast<uint64_t>(ThreadCpuNs());
+  const uint64_t others_ns = process_ns - watched_cpu_ns - static_cast<uint64_t>(CpuNs());
   const int64_t more_ns = static_cast<int64_t>(others_ns - accounted_ns);
   const int64_t elapsed_ns = now - accounted_at_ns;
   accounted_ns = others_ns;

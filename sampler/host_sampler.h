@@ -74,7 +74,9 @@ class HostSampler {
   struct Stats {
     uint64_t ticks, missed, looks, unchanged;
     uint64_t visits;      // of the rounds over all threads
-    uint64_t proc_calls;  // opens, reads, closes and links of /proc
+    uint64_t proc_calls;    // opens, reads, closes and links of /proc
+    uint64_t system_calls;  // those, reads of memory, waits and readings of its own CPU time
+    uint64_t switches;      // of its thread, of its own accord or not
     uint64_t cpu_ns;
     uint32_t watched, promoted, children;
     bool private_descriptors;

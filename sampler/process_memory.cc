@@ -19,9 +19,10 @@ constexpr uint64_t kPageBytes = 4096;
 // then.
 constexpr size_t kPiecesPerCall = 128;
 
-bool ReadFully(int fd, uint64_t address, void* out, size_t size) {
+bool ReadFully(int fd, uint64_t* calls, uint64_t address, void* out, size_t size) {
   auto* to = static_cast<uint8_t*>(out);
   while (size > 0) {
+    ++*calls;
     const ssize_t got = pread64(fd, to, size, static_cast<off64_t>(address));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return false;
@@ -58,6 +59,8 @@ uint64_t FirstReadableMapping(pid_t pid) {
 
 }  // namespace
 
+constinit uint64_t ProcessMemory::calls_ = 0;
+
 bool ProcessMemory::Open(pid_t pid, uint64_t probe) {
   Close();
   pid_ = pid;
@@ -75,7 +78,7 @@ bool ProcessMemory::Open(pid_t pid, uint64_t probe) {
   FormatProcPath(path, pid, "/mem");
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
-  if (!ReadFully(fd, probe, &byte, 1)) {
+  if (!ReadFully(fd, &calls_, probe, &byte, 1)) {
     close(fd);
     return false;
   }
@@ -91,7 +94,8 @@ void ProcessMemory::Close() {
 }
 
 bool ProcessMemory::Read(uint64_t address, void* out, size_t size) const {
-  if (mem_fd_ >= 0) return ReadFully(mem_fd_, address, out, size);
+  if (mem_fd_ >= 0) return ReadFully(mem_fd_, &calls_, address, out, size);
+  ++calls_;
   iovec local = {out, size};
   iovec remote = {reinterpret_cast<void*>(address), size};
   return process_vm_readv(pid_, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(size);
@@ -113,6 +117,7 @@ size_t ProcessMemory::ReadUpTo(uint64_t address, void* out, size_t size) const {
       bytes += piece;
     }
     ssize_t got;
+    ++calls_;
     if (mem_fd_ >= 0) {
       got = pread64(mem_fd_, to + done, bytes, static_cast<off64_t>(address + done));
     } else {
@@ -129,7 +134,7 @@ size_t ProcessMemory::ReadUpTo(uint64_t address, void* out, size_t size) const {
 bool ProcessMemory::ReadPieces(const Piece* pieces, size_t count) const {
   if (mem_fd_ >= 0) {
     for (size_t i = 0; i < count; ++i) {
-      if (!ReadFully(mem_fd_, pieces[i].address, pieces[i].out, pieces[i].size)) return false;
+      if (!ReadFully(mem_fd_, &calls_, pieces[i].address, pieces[i].out, pieces[i].size)) return false;
     }
     return true;
   }
@@ -149,6 +154,7 @@ bool ProcessMemory::ReadPieces(const Piece* pieces, size_t count) const {
         local[locals++] = {pieces[i].out, pieces[i].size};
       }
     }
+    ++calls_;
     if (process_vm_readv(pid_, local, locals, remote, now, 0) != static_cast<ssize_t>(bytes)) {
       return false;
     }
