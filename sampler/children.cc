@@ -3,6 +3,8 @@
 #include "sampler/children.h"
 
 #include <fcntl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -115,6 +117,14 @@ void Children::SeeChildrenOf(uint32_t pid, uint32_t tid, int64_t now_ns) {
   close(fd);
 }
 
+bool Children::ThereAreAny() {
+  ++TheProcCounters().others;
+  siginfo_t info;
+  // Takes nothing from who waits for them.
+  constexpr int kLookOnly = WEXITED | WNOHANG | WNOWAIT | __WALL;
+  return syscall(SYS_waitid, P_ALL, 0, &info, kLookOnly, nullptr) == 0 || errno != ECHILD;
+}
+
 // Some of all processes: a whole round every other second.
 void Children::ScanParents(int64_t now_ns) {
   if (scan_offset_ == 0 && now_ns < next_scan_ns_) return;
@@ -225,9 +235,10 @@ void Children::Check(ChildProcess* child, int64_t now_ns, LookTools* tools) {
 void Children::Step(int64_t now_ns, LookTools* tools) {
   if (now_ns >= next_own_ns_) {
     next_own_ns_ = now_ns + kOwnPauseNs;
-    SeeChildrenOf(own_pid_, own_pid_, now_ns);
+    there_are_any_ = ThereAreAny();
+    if (there_are_any_) SeeChildrenOf(own_pid_, own_pid_, now_ns);
   }
-  if (no_children_files_) ScanParents(now_ns);
+  if (no_children_files_ && there_are_any_) ScanParents(now_ns);
   if (count_ == 0) return;
   for (size_t i = 0; i < kMaxChildren; ++i) {
     ChildProcess* child = at(next_check_);

@@ -62,6 +62,12 @@ constexpr int64_t kBudgetPpm = 5'000;
 constexpr int64_t kBudgetCreditNs = 200'000'000;
 constexpr uint32_t kMaxStride = 8;  // of ticks; of looks at busy threads
 
+// While no thread that is looked at has run, nothing is lost by looking less often: how long a wait
+// was is known at its end. What follows it, though, is met later, and so the pause is an eighth of
+// the time that nothing has run at most, and a twenty-fifth of a second.
+constexpr int64_t kQuietNsPerStride = 160'000'000;
+constexpr uint32_t kMaxQuietStride = 4;
+
 constexpr uint32_t kSharedTableHz = 20;
 
 constexpr int64_t kNsPerSecond = 1'000'000'000;
@@ -122,14 +128,14 @@ struct HostSampler::State {
   size_t next_child = 0;
 
   // Strides: 1 is full rate.
-  uint32_t tick_stride = 1, busy_stride = 1;
+  uint32_t tick_stride = 1, busy_stride = 1, quiet_stride = 1;
+  int64_t quiet_since_ns = 0;  // 0: something has run
   size_t children_per_tick = kChildrenPerTick;
   int64_t budget_begin_ns = 0, budget_ppm = kBudgetPpm, budget_credit_ns = kBudgetCreditNs;
   bool was_over = false;
   int64_t own_cost_ns = 0, children_cost_ns = 0;  // since budget_begin_ns
   uint64_t cpu_ns = 0, calls_before = 0, memory_calls_before = 0;
-  // System calls that are neither on /proc nor on memory.
-  uint64_t other_calls = 0, switches = 0;
+  uint64_t other_calls_before = 0, switches = 0;
 
   std::atomic<int64_t> gpu_used_ns{0};
   std::atomic<uint32_t> tid{0};
@@ -141,6 +147,9 @@ struct HostSampler::State {
   void Loop();
   bool WaitUntil(int64_t monotonic_ns);
   void Tick(int64_t now);
+  void JudgeQuiet(int64_t now, uint64_t changed_before);
+  uint64_t changed() const { return tools.looks - tools.unchanged; }
+  static void Emit(void* state, SampledProcess* process, WatchedThread* thread);
   void TakeNoted();
   WatchedThread* Watched(uint32_t id);
   void Watch(uint32_t id, uint8_t role);
@@ -203,6 +212,8 @@ bool HostSampler::Init(const SamplerOptions& options, void* memory) {
     s->lent_to[0] = &s->self;
   }
   s->tools.locations = &s->locations;
+  s->tools.emit = &State::Emit;
+  s->tools.user = s;
   // Who asks for more samples may have them; who asks for fewer wants to pay less.
   if (options.hz > 100) s->budget_ppm = kBudgetPpm * options.hz / 100;
   state_ = s;
@@ -262,7 +273,7 @@ HostSampler::Stats HostSampler::stats() const {
           s.visits,
           TheProcCounters().total() - s.calls_before,
           TheProcCounters().total() - s.calls_before + ProcessMemory::calls() -
-              s.memory_calls_before + s.other_calls,
+              s.memory_calls_before + TheProcCounters().others - s.other_calls_before,
           s.switches,
           s.cpu_ns,
           s.watched_count,
@@ -282,6 +293,7 @@ void HostSampler::Run() {
   sched_setscheduler(0, SCHED_OTHER, &ordinary);
   s.calls_before = TheProcCounters().total();
   s.memory_calls_before = ProcessMemory::calls();
+  s.other_calls_before = TheProcCounters().others;
   s.private_descriptors = TakePrivateDescriptors();
   s.tools.keep_descriptors = s.private_descriptors;
   if (s.options.hz != 0 && s.Begin()) s.Loop();
@@ -292,7 +304,7 @@ void HostSampler::Run() {
 
 // Of this thread. A system call: the vDSO does not have it.
 int64_t HostSampler::State::CpuNs() {
-  ++other_calls;
+  ++TheProcCounters().others;
   return Clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
@@ -314,7 +326,7 @@ bool HostSampler::State::WaitUntil(int64_t monotonic_ns) {
   for (;;) {
     if (stop.load(std::memory_order_relaxed) != 0) return false;
     if (MonotonicNs() >= monotonic_ns) return true;
-    ++other_calls;
+    ++TheProcCounters().others;
     // Absolute, CLOCK_MONOTONIC.
     syscall(SYS_futex, Word(&stop), FUTEX_WAIT_BITSET_PRIVATE, 0u, &until, nullptr,
             FUTEX_BITSET_MATCH_ANY);
@@ -331,7 +343,8 @@ void HostSampler::State::Loop() {
   output.Begin(grid);
   for (;;) {
     const int64_t slower = GpuInUse(grid) ? 1 : kIdleFactor;
-    const int64_t period = full_rate_ns * tick_stride * slower;
+    tools.period_ns = full_rate_ns * tick_stride * slower;
+    const int64_t period = tools.period_ns * (slower == 1 ? quiet_stride : 1);
     grid += period;
     const int64_t late = MonotonicNs() - grid;
     if (late > 0) {
@@ -366,8 +379,24 @@ proto::SamplerTotals HostSampler::State::Totals() {
   return totals;
 }
 
+void HostSampler::State::Emit(void* state, SampledProcess* process, WatchedThread* thread) {
+  static_cast<State*>(state)->output.Add(process, thread);
+}
+
+void HostSampler::State::JudgeQuiet(int64_t now, uint64_t changed_before) {
+  if (changed() != changed_before) {
+    quiet_since_ns = 0;
+    quiet_stride = 1;
+    return;
+  }
+  if (quiet_since_ns == 0) quiet_since_ns = now;
+  const int64_t strides = (now - quiet_since_ns) / kQuietNsPerStride;
+  quiet_stride = strides >= 2 ? kMaxQuietStride : strides >= 1 ? 2 : 1;
+}
+
 void HostSampler::State::Tick(int64_t now) {
   const int64_t begin = CpuNs();
+  const uint64_t changed_before = changed();
   ++ticks;
   TakeNoted();
   AttachPython(&self, now);
@@ -375,11 +404,15 @@ void HostSampler::State::Tick(int64_t now) {
   ScanThreads(now);
   const int64_t middle = CpuNs();
   own_cost_ns += middle - begin;
-  if (!options.children) return;
-  tools.native = nullptr;
-  children.Step(now, &tools);
-  LookAtChildren(now);
-  children_cost_ns += CpuNs() - middle;
+  if (options.children) {
+    tools.native = nullptr;
+    children.Step(now, &tools);
+    if (children.count() != 0) {
+      LookAtChildren(now);
+      children_cost_ns += CpuNs() - middle;
+    }
+  }
+  JudgeQuiet(now, changed_before);
 }
 
 // ---- Threads of this process ----
@@ -465,7 +498,7 @@ void HostSampler::State::JudgeBusy(WatchedThread* thread, int64_t now) {
 // Whether threads that are not watched, all together, have used as much since a round ago as one
 // busy thread does.
 bool HostSampler::State::OthersAreBusy(int64_t now) {
-  ++other_calls;
+  ++TheProcCounters().others;
   struct rusage used = {};
   getrusage(RUSAGE_SELF, &used);
   const auto ns = [](const struct timeval& t) {
@@ -486,7 +519,10 @@ void HostSampler::State::ScanThreads(int64_t now) {
     if (now < next_scan_round_ns) return;
     next_scan_round_ns = now + kScanRoundNs;
     scan_for_children = options.children && now >= next_children_round_ns;
-    if (scan_for_children) next_children_round_ns = now + kChildrenRoundNs;
+    if (scan_for_children) {
+      next_children_round_ns = now + kChildrenRoundNs;
+      scan_for_children = Children::ThereAreAny();
+    }
     if (!OthersAreBusy(now) && !scan_for_children) return;
   }
   next_scan_step_ns = now + kScanStepNs;

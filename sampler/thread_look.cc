@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -15,7 +16,7 @@ namespace {
 
 // Descriptors of the private table that looks may keep open: a host's usual soft limit is 1024.
 constexpr uint32_t kMaxKeptDescriptors = 600;
-constexpr uint32_t kNameLooks = 100;
+constexpr uint32_t kNameLooks = 100, kTargetLooks = 8;
 constexpr uint64_t kTickNs = 10'000'000;  // USER_HZ is 100 on x86-64
 
 enum class Found : uint8_t { kGone, kSchedStat, kTicksOnly };
@@ -109,7 +110,12 @@ bool ReadState(uint32_t pid, WatchedThread* thread, LookTools* tools, SyscallFil
     return true;
   }
   StatFile stat;
-  if (!ReadStat(pid, thread->tid, &stat)) return false;
+  char stat_text[768];
+  if (ReadKept(pid, thread->tid, "stat", &thread->stat_fd, tools, stat_text, sizeof stat_text) ==
+          0 ||
+      !ParseStatFile(stat_text, &stat)) {
+    return false;
+  }
   if (stat.state == 'Z' || stat.state == 'X') return false;
   std::memcpy(thread->name, stat.name, sizeof thread->name);
   thread->state = have_call && call->running ? kStateRunning : StateOf(stat.state);
@@ -152,12 +158,38 @@ void JudgeGil(SampledProcess* process, WatchedThread* thread, const SyscallFile&
   }
 }
 
-void ReadTarget(SampledProcess* process, WatchedThread* thread, const SyscallFile& call,
+uint64_t HashOf(const SyscallFile& call) {
+  uint64_t hash = static_cast<uint64_t>(call.number) + 1;
+  const auto mix = [&hash](uint64_t word) {
+    hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
+    hash ^= hash >> 32;
+  };
+  for (const uint64_t argument : call.args) mix(argument);
+  mix(call.sp);
+  mix(call.pc);
+  return hash;
+}
+
+void FindTarget(SampledProcess* process, WatchedThread* thread, const SyscallFile& call,
                 LookTools* tools) {
   char target[kWaitTargetBytes];
   DescribeWait(process->pid, thread->tid, call, OpenMemory(process) ? &process->memory : nullptr,
                target);
   if (target[0] != '\0') thread->target = tools->locations->InternText(target);
+}
+
+// What it waits for. The same call with the same arguments at the same place mostly waits for the
+// same: that is looked up at one look in so many.
+void ReadTarget(SampledProcess* process, WatchedThread* thread, const SyscallFile& call,
+                LookTools* tools) {
+  const uint64_t hash = HashOf(call);
+  if (hash == thread->call_hash && ++thread->call_looks % kTargetLooks != 0) {
+    thread->target = thread->last_target;
+    return;
+  }
+  FindTarget(process, thread, call, tools);
+  thread->call_hash = hash;
+  thread->last_target = thread->target;
 }
 
 void PutOnTop(const LocationId* leaves, size_t count, WatchedThread* thread) {
@@ -171,10 +203,9 @@ void PushNative(SampledProcess* process, WatchedThread* thread, const SyscallFil
                 LookTools* tools) {
   if (tools->native == nullptr || (thread->flags & kSampleWaitsForGil) != 0) return;
   if (!OpenMemory(process)) return;
-  LocationId leaves[kMaxNativeLeaves];
-  const size_t count = tools->native->Find(process->memory, call.sp, call.pc, thread->depth != 0,
-                                           thread->look_ns, tools->locations, leaves);
-  PutOnTop(leaves, count, thread);
+  tools->native->Find(process->memory, call.sp, call.pc, thread->depth != 0, thread->look_ns,
+                      tools->locations, &thread->native);
+  PutOnTop(thread->native.leaves, thread->native.count, thread);
 }
 
 // The same for a running thread, where the kernel tells. Where Python code runs its line says all.
@@ -210,6 +241,22 @@ void Remember(WatchedThread* thread, const SchedStat& sched, int64_t now_ns) {
   thread->look_ns = now_ns;
 }
 
+// It had not run at the last look, and has since: at the end of the time, as far as is known. A
+// thread that was looked at every period is told of as having waited until the last one.
+void TellWaitBefore(SampledProcess* process, WatchedThread* thread, const SchedStat& sched,
+                    int64_t now_ns, LookTools* tools) {
+  if (tools->emit == nullptr) return;
+  const uint64_t ran = sched.cpu_ns - thread->sched.cpu_ns + sched.runnable_ns -
+                       thread->sched.runnable_ns;
+  const int64_t tail = std::max(tools->period_ns, static_cast<int64_t>(ran));
+  const int64_t waited = now_ns - tail - thread->look_ns;
+  if (waited <= tools->period_ns / 2) return;
+  Remember(thread, thread->sched, thread->look_ns + waited);
+  thread->flags |= kSampleUnchanged;
+  thread->gil_holder = 0;
+  tools->emit(tools->user, process, thread);
+}
+
 }  // namespace
 
 bool LookAtThread(SampledProcess* process, WatchedThread* thread, int64_t now_ns,
@@ -223,6 +270,9 @@ bool LookAtThread(SampledProcess* process, WatchedThread* thread, int64_t now_ns
   const bool blocked = thread->state == kStateBlocked || thread->state == kStateBlockedIo;
   const bool unchanged =
       found == Found::kSchedStat && thread->look_ns != 0 && blocked && sched == thread->sched;
+  if (!unchanged && found == Found::kSchedStat && thread->look_ns != 0 && blocked) {
+    TellWaitBefore(process, thread, sched, now_ns, tools);
+  }
   Remember(thread, sched, now_ns);
   if (unchanged) {
     ++tools->unchanged;
@@ -254,6 +304,7 @@ void Unwatch(WatchedThread* thread, LookTools* tools) {
   if (thread->running_ip >= 0) tools->running->Close(thread->running_ip);
   CloseKept(thread->schedstat_fd, tools);
   CloseKept(thread->syscall_fd, tools);
+  CloseKept(thread->stat_fd, tools);
   *thread = WatchedThread();
 }
 

@@ -44,7 +44,7 @@ inline constexpr size_t kMaxSampleDepth = kMaxStackDepth + kMaxNativeLeaves;
 struct WatchedThread {
   uint32_t tid = 0;  // 0: nobody
   uint8_t roles = 0;
-  int schedstat_fd = -1, syscall_fd = -1;  // -1: opened at each look
+  int schedstat_fd = -1, syscall_fd = -1, stat_fd = -1;  // -1: opened at each look
   int running_ip = -1;                     // slot of RunningIp; -1: none
   char name[16] = {};
   uint32_t name_age = 0;  // looks since it was read
@@ -58,6 +58,12 @@ struct WatchedThread {
   uint32_t gil_holder = 0;
   uint32_t depth = 0;
   LocationId stack[kMaxSampleDepth] = {};  // innermost first
+
+  // What the last system calls and stacks were found to be.
+  uint64_t call_hash = 0;  // of the call that last_target is of; 0: none
+  uint32_t call_looks = 0;
+  TextId last_target = 0;
+  NativeLeaf::Found native;
 
   // Of the last look: what it covers.
   uint64_t interval_ns = 0, cpu_ns = 0, runnable_ns = 0;
@@ -78,6 +84,11 @@ struct LookTools {
   RunningIp* running = nullptr;  // of this process's threads; nullptr: not wanted, or not possible
   bool keep_descriptors = false;
   uint32_t kept_descriptors = 0;
+  // A blocked thread that was left alone for longer than this, and has run meanwhile, is told of
+  // twice: `emit` gets what it was at the last look, for as long as it can have lasted.
+  int64_t period_ns = 0;
+  void (*emit)(void* user, SampledProcess* process, WatchedThread* thread) = nullptr;
+  void* user = nullptr;
   // Counts.
   uint64_t looks = 0, unchanged = 0, stacks_unreadable = 0;
 };
