@@ -166,6 +166,7 @@ void* Drain::ThreadMain(void* session) {
 void Drain::Run() {
   const uint32_t tid = static_cast<uint32_t>(syscall(SYS_gettid));
   s_.drain_tid_.store(tid, std::memory_order_relaxed);  // read by FinishAtExit on this very thread
+  if (s_.sampling_) s_.sampler_.NoteOwnThread(tid);
   prctl(PR_SET_NAME, "gpuprobe", 0, 0, 0);
   // The thread that called cuInit may have been a real-time one; nothing here is worth that.
   const sched_param ordinary = {};

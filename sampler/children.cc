@@ -12,6 +12,7 @@
 #include <new>
 
 #include "sampler/proc_files.h"
+#include "sampler/raw_files.h"
 
 namespace gpuprobe::sampler {
 namespace {
@@ -30,7 +31,10 @@ constexpr int64_t kLongestNamesPauseNs = 16'000'000'000;
 constexpr uint32_t kMaxNamesRead = 256;
 constexpr uint32_t kBusyPermille = 50;
 
-bool IsOurName(const char* name) { return std::strncmp(name, "gpuprobe", 8) == 0; }
+// What is in a comm file: the whole name and a line's end. A host's own names may begin like ours.
+bool IsOurName(const char* comm) {
+  return std::strcmp(comm, "gpuprobe\n") == 0 || std::strcmp(comm, "gpuprobe-sample\n") == 0;
+}
 
 // Whether one of its threads is a drain thread.
 bool RecordsItself(uint32_t pid) {
@@ -92,7 +96,7 @@ void Children::SeeChildrenOf(uint32_t pid, uint32_t tid, int64_t now_ns) {
   char path[kTaskPathBytes], list[2048];
   ProcPath(pid, tid, "children", path);
   ++TheProcCounters().opens;
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  const int fd = RawOpen(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
     if (errno == ENOENT && pid == own_pid_ && tid == own_pid_) no_children_files_ = true;
     return;
@@ -101,7 +105,7 @@ void Children::SeeChildrenOf(uint32_t pid, uint32_t tid, int64_t now_ns) {
   size_t have = 0;
   for (int piece = 0; piece < kMaxListPieces; ++piece) {
     ++TheProcCounters().reads;
-    const ssize_t n = read(fd, list + have, sizeof list - 1 - have);
+    const ssize_t n = RawRead(fd, list + have, sizeof list - 1 - have);
     if (n <= 0) break;
     have += static_cast<size_t>(n);
     list[have] = '\0';
@@ -114,7 +118,7 @@ void Children::SeeChildrenOf(uint32_t pid, uint32_t tid, int64_t now_ns) {
     have -= static_cast<size_t>(end + 1 - list);
     std::memmove(list, end + 1, have);
   }
-  close(fd);
+  RawClose(fd);
 }
 
 bool Children::ThereAreAny() {

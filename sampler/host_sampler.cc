@@ -138,7 +138,7 @@ struct HostSampler::State {
   uint64_t other_calls_before = 0, switches = 0;
 
   std::atomic<int64_t> gpu_used_ns{0};
-  std::atomic<uint32_t> tid{0};
+  std::atomic<uint32_t> tid{0}, own_tid{0};
   // Futex words.
   std::atomic<uint32_t> stop{0}, stopped{0};
 
@@ -151,6 +151,7 @@ struct HostSampler::State {
   uint64_t changed() const { return tools.looks - tools.unchanged; }
   static void Emit(void* state, SampledProcess* process, WatchedThread* thread);
   void TakeNoted();
+  bool IsOurs(uint32_t id) const;
   WatchedThread* Watched(uint32_t id);
   void Watch(uint32_t id, uint8_t role);
   void LetGo(WatchedThread* thread);
@@ -221,6 +222,10 @@ bool HostSampler::Init(const SamplerOptions& options, void* memory) {
 }
 
 // ---- The other threads' side ----
+
+void HostSampler::NoteOwnThread(uint32_t tid) {
+  state_->own_tid.store(tid, std::memory_order_relaxed);  // stands alone
+}
 
 void HostSampler::NoteCudaThread(uint32_t tid) { state_->noted.Note(tid); }
 
@@ -424,6 +429,12 @@ WatchedThread* HostSampler::State::Watched(uint32_t id) {
   return nullptr;
 }
 
+// By their ids: a host may call its own threads what it likes.
+bool HostSampler::State::IsOurs(uint32_t id) const {
+  // relaxed: the first is stored by this thread, the second stands alone.
+  return id == tid.load(std::memory_order_relaxed) || id == own_tid.load(std::memory_order_relaxed);
+}
+
 void HostSampler::State::Watch(uint32_t id, uint8_t role) {
   if (role == kRoleCuda && cuda_count == kMaxCuda) {
     AddNote(&self, "threads that call CUDA", "more than 64: the others only if they are busy");
@@ -465,10 +476,12 @@ void HostSampler::State::LookAtOwn(int64_t now) {
         (ticks + thread.tid) % busy_stride != 0) {
       continue;
     }
-    if (!LookAtThread(&self, &thread, MonotonicNs(), &tools) ||
-        std::strncmp(thread.name, "gpuprobe", 8) == 0) {
+    if (IsOurs(thread.tid) || !LookAtThread(&self, &thread, MonotonicNs(), &tools)) {
       LetGo(&thread);
       continue;
+    }
+    if (tools.no_descriptor != 0) {
+      AddNote(&self, "threads", "EMFILE: the limit of open files left none for some looks");
     }
     watched_cpu_ns += thread.cpu_ns;
     output.Add(&self, &thread);
@@ -539,7 +552,7 @@ void HostSampler::State::VisitThread(void* state, uint32_t id, uint32_t cpu_perm
 }
 
 void HostSampler::State::Promote(uint32_t id) {
-  if (id == tid.load(std::memory_order_relaxed)) return;  // stored by this thread
+  if (IsOurs(id)) return;
   const WatchedThread* known = Watched(id);
   if (known != nullptr) return;
   if (busy_count == kMaxBusy) {

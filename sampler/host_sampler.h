@@ -50,6 +50,9 @@ class HostSampler {
   // Sampler thread: returns after Stop.
   void Run();
 
+  // A thread of ours besides the sampler's own: never looked at, whatever it is called. Before Run,
+  // or from the thread itself.
+  void NoteOwnThread(uint32_t tid);
   // A thread that calls CUDA: looked at every tick from now on. Costs one load if it is known.
   void NoteCudaThread(uint32_t tid);
   // The GPU is in use: child processes are looked at for a while from now on.
@@ -73,7 +76,7 @@ class HostSampler {
   // What it did; after Run.
   struct Stats {
     uint64_t ticks, missed, looks, unchanged;
-    uint64_t visits;      // of the rounds over all threads
+    uint64_t visits;        // of the rounds over all threads
     uint64_t proc_calls;    // opens, reads, closes and links of /proc
     uint64_t system_calls;  // those, reads of memory, waits and readings of its own CPU time
     uint64_t switches;      // of its thread, of its own accord or not

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "sampler/proc_files.h"
+#include "sampler/raw_files.h"
 
 namespace gpuprobe::sampler {
 namespace {
@@ -116,7 +117,7 @@ void NativeLeaf::ReadMaps(LocationTable* table) {
   char path[kTaskPathBytes], text[4096];
   ProcPath(pid_, 0, "maps", path);
   ++TheProcCounters().opens;
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  const int fd = RawOpen(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return;
   count_ = 0;
   std::memset(sites_, 0, sizeof sites_);
@@ -125,7 +126,7 @@ void NativeLeaf::ReadMaps(LocationTable* table) {
   size_t have = 0;
   for (;;) {
     ++TheProcCounters().reads;
-    const ssize_t n = read(fd, text + have, sizeof text - 1 - have);
+    const ssize_t n = RawRead(fd, text + have, sizeof text - 1 - have);
     if (n <= 0) break;
     have += static_cast<size_t>(n);
     text[have] = '\0';
@@ -139,7 +140,7 @@ void NativeLeaf::ReadMaps(LocationTable* table) {
     if (have >= sizeof text - 1) have = 0;  // a line longer than any path
     std::memmove(text, line, have);
   }
-  close(fd);
+  RawClose(fd);
 }
 
 const NativeLeaf::Mapping* NativeLeaf::FindMapping(uint64_t address) const {
@@ -262,7 +263,8 @@ void NativeLeaf::Find(const ProcessMemory& memory, uint64_t sp, uint64_t pc, boo
   found->words_hash = hash;
   found->count = 0;
   if (leaf != nullptr && leaf->kind == Kind::kOrdinary) {
-    if (const LocationId id = LocationOf(memory, leaf, pc, table)) found->leaves[found->count++] = id;
+    if (const LocationId id = LocationOf(memory, leaf, pc, table))
+      found->leaves[found->count++] = id;
   }
   const size_t own = found->count;
   LocationId callers[kMaxNativeLeaves];

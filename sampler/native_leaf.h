@@ -41,8 +41,8 @@ class NativeLeaf {
   };
 
   // Native locations, innermost first, of a thread that is blocked at `pc` with stack pointer `sp`.
-  // `below_python`: the search ends at the interpreter's own code. `found`: of this thread; it holds
-  // the answer, and is not looked for again where the thread stands as it stood.
+  // `below_python`: the search ends at the interpreter's own code. `found`: of this thread; it
+  // holds the answer, and is not looked for again where the thread stands as it stood.
   void Find(const ProcessMemory& memory, uint64_t sp, uint64_t pc, bool below_python,
             int64_t now_ns, LocationTable* table, Found* found);
 

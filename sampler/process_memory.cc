@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "sampler/process_path.h"
+#include "sampler/raw_files.h"
 
 namespace gpuprobe::sampler {
 namespace {
@@ -23,7 +24,7 @@ bool ReadFully(int fd, uint64_t* calls, uint64_t address, void* out, size_t size
   auto* to = static_cast<uint8_t*>(out);
   while (size > 0) {
     ++*calls;
-    const ssize_t got = pread64(fd, to, size, static_cast<off64_t>(address));
+    const ssize_t got = RawPread(fd, to, size, static_cast<off_t>(address));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return false;
     to += got;
@@ -37,11 +38,11 @@ bool ReadFully(int fd, uint64_t* calls, uint64_t address, void* out, size_t size
 uint64_t FirstReadableMapping(pid_t pid) {
   char path[kProcPathBytes];
   FormatProcPath(path, pid, "/maps");
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  const int fd = RawOpen(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return 0;
   char line[256];
-  const ssize_t got = read(fd, line, sizeof(line));
-  close(fd);
+  const ssize_t got = RawRead(fd, line, sizeof(line));
+  RawClose(fd);
   // The lowest mapping is the executable's first segment, readable in every program.
   uint64_t address = 0;
   for (ssize_t i = 0; i < got; ++i) {
@@ -76,10 +77,10 @@ bool ProcessMemory::Open(pid_t pid, uint64_t probe) {
   // A seccomp filter may forbid the call and yet leave the file open.
   char path[kProcPathBytes];
   FormatProcPath(path, pid, "/mem");
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  const int fd = RawOpen(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
   if (!ReadFully(fd, &calls_, probe, &byte, 1)) {
-    close(fd);
+    RawClose(fd);
     return false;
   }
   mem_fd_ = fd;
@@ -88,7 +89,7 @@ bool ProcessMemory::Open(pid_t pid, uint64_t probe) {
 }
 
 void ProcessMemory::Close() {
-  if (mem_fd_ >= 0) close(mem_fd_);
+  if (mem_fd_ >= 0) RawClose(mem_fd_);
   mem_fd_ = -1;
   pid_ = 0;
 }
@@ -119,7 +120,7 @@ size_t ProcessMemory::ReadUpTo(uint64_t address, void* out, size_t size) const {
     ssize_t got;
     ++calls_;
     if (mem_fd_ >= 0) {
-      got = pread64(mem_fd_, to + done, bytes, static_cast<off64_t>(address + done));
+      got = RawPread(mem_fd_, to + done, bytes, static_cast<off_t>(address + done));
     } else {
       iovec local = {to + done, bytes};
       got = process_vm_readv(pid_, &local, 1, remote, count, 0);
@@ -134,7 +135,8 @@ size_t ProcessMemory::ReadUpTo(uint64_t address, void* out, size_t size) const {
 bool ProcessMemory::ReadPieces(const Piece* pieces, size_t count) const {
   if (mem_fd_ >= 0) {
     for (size_t i = 0; i < count; ++i) {
-      if (!ReadFully(mem_fd_, &calls_, pieces[i].address, pieces[i].out, pieces[i].size)) return false;
+      if (!ReadFully(mem_fd_, &calls_, pieces[i].address, pieces[i].out, pieces[i].size))
+        return false;
     }
     return true;
   }

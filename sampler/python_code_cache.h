@@ -16,8 +16,8 @@
 
 #include "sampler/location_table.h"
 #include "sampler/process_memory.h"
-#include "sampler/python_layout.h"
 #include "sampler/python_frames.h"
+#include "sampler/python_layout.h"
 #include "sampler/python_runtime.h"
 #include "sampler/python_text.h"
 

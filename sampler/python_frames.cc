@@ -346,8 +346,8 @@ bool PythonFrameWalk::Locate(uint64_t thread, Cell* cell, uint64_t* chunk, uint6
 // Looks where the innermost frame was at the last look. False: it is not near there, or nothing is
 // known of it; the readings of the cell themselves say so.
 bool PythonFrameWalk::ReadAsLastTime(uint64_t thread, Cell* cell) {
-  // In 3.11 and 3.12 the structure has to be found well before it is read: a new one at the place of
-  // the last holds what that left there until it is filled in.
+  // In 3.11 and 3.12 the structure has to be found well before it is read: a new one at the place
+  // of the last holds what that left there until it is filled in.
   if (layout_->cframe_frame != kNoOffset) return false;
   TakeHint(thread);
   if (hint_->thread != thread || hint_->innermost == 0) return false;

@@ -71,8 +71,8 @@ struct PythonReader::State {
   // What a look begins with.
   struct Heads {
     uint64_t finalizing;
-    uint64_t interpreters[2];  // the newest, the main one
-    uint64_t lock;             // where the lock is
+    uint64_t interpreters[2];                // the newest, the main one
+    uint64_t lock;                           // where the lock is
     uint8_t lock_image[kListedThreadBytes];  // of the lock that was at lock_before
     bool has_lock, has_links;
   };
@@ -268,10 +268,10 @@ bool PythonReader::State::HeadsAsBefore() const {
 }
 
 // Puts places ahead of and behind the readings of a thread's frames that tell whether they are that
-// thread's. A thread's state is still where the list had it if both neighbours point to it: one that
-// was freed is linked to nothing, whatever its memory holds by now. It has to bear the thread's id,
-// too, before and after: the memory of a state is used again at once, a new one bears its creator's
-// id until it begins, and an old list may so name two states for one thread.
+// thread's. A thread's state is still where the list had it if both neighbours point to it: one
+// that was freed is linked to nothing, whatever its memory holds by now. It has to bear the
+// thread's id, too, before and after: the memory of a state is used again at once, a new one bears
+// its creator's id until it begins, and an old list may so name two states for one thread.
 void PythonReader::State::Guard(size_t index) {
   const PythonLayout& layout = runtime.layout;
   const ThreadEntry& thread = threads[index];

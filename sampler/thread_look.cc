@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "sampler/raw_files.h"
 #include "sampler/wait_target.h"
 
 namespace gpuprobe::sampler {
@@ -19,12 +20,15 @@ constexpr uint32_t kMaxKeptDescriptors = 600;
 constexpr uint32_t kNameLooks = 100, kTargetLooks = 8;
 constexpr uint64_t kTickNs = 10'000'000;  // USER_HZ is 100 on x86-64
 
-enum class Found : uint8_t { kGone, kSchedStat, kTicksOnly };
+enum class Found : uint8_t { kGone, kSchedStat, kTicksOnly, kNoDescriptor };
+
+// The host's limit may be lower than what is kept, or lowered at any time.
+bool NoDescriptor() { return errno == EMFILE || errno == ENFILE; }
 
 // Where the kernel has no schedstat: CPU time from stat, in ticks.
 Found ReadTicks(uint32_t pid, uint32_t tid, SchedStat* out) {
   StatFile stat;
-  if (!ReadStat(pid, tid, &stat)) return Found::kGone;
+  if (!ReadStat(pid, tid, &stat)) return NoDescriptor() ? Found::kNoDescriptor : Found::kGone;
   *out = SchedStat();
   out->cpu_ns = stat.cpu_ticks * kTickNs;
   return Found::kTicksOnly;
@@ -35,29 +39,35 @@ Found ReadTicks(uint32_t pid, uint32_t tid, SchedStat* out) {
 // is not read by it.
 size_t ReadKept(uint32_t pid, uint32_t tid, const char* leaf, int* kept_fd, LookTools* tools,
                 char* out, size_t size) {
+  errno = 0;
   if (*kept_fd >= 0) return ReadProcDescriptor(*kept_fd, out, size);
   char path[kTaskPathBytes];
   ProcPath(pid, tid, leaf, path);
-  if (!tools->keep_descriptors || tools->kept_descriptors >= kMaxKeptDescriptors)
+  if (!tools->keep_descriptors || tools->no_descriptor != 0 ||
+      tools->kept_descriptors >= kMaxKeptDescriptors)
     return ReadProcFile(path, out, size);
   ++TheProcCounters().opens;
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  const int fd = RawOpen(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return 0;
   *kept_fd = fd;
   ++tools->kept_descriptors;
   return ReadProcDescriptor(fd, out, size);
 }
 
-void CloseKept(int fd, LookTools* tools) {
-  if (fd < 0) return;
-  close(fd);
-  --tools->kept_descriptors;
+void CloseKept(WatchedThread* thread, LookTools* tools) {
+  for (int* fd : {&thread->schedstat_fd, &thread->syscall_fd, &thread->stat_fd}) {
+    if (*fd < 0) continue;
+    RawClose(*fd);
+    --tools->kept_descriptors;
+    *fd = -1;
+  }
 }
 
 Found ReadSched(uint32_t pid, WatchedThread* thread, LookTools* tools, SchedStat* out) {
   char text[96];
   const size_t n =
       ReadKept(pid, thread->tid, "schedstat", &thread->schedstat_fd, tools, text, sizeof text);
+  if (n == 0 && NoDescriptor()) return Found::kNoDescriptor;
   if (n == 0) return errno == ESRCH ? Found::kGone : ReadTicks(pid, thread->tid, out);
   return ParseSchedStat(text, out) ? Found::kSchedStat : ReadTicks(pid, thread->tid, out);
 }
@@ -110,12 +120,13 @@ bool ReadState(uint32_t pid, WatchedThread* thread, LookTools* tools, SyscallFil
     return true;
   }
   StatFile stat;
-  char stat_text[768];
-  if (ReadKept(pid, thread->tid, "stat", &thread->stat_fd, tools, stat_text, sizeof stat_text) ==
-          0 ||
-      !ParseStatFile(stat_text, &stat)) {
-    return false;
+  char line[768];
+  if (ReadKept(pid, thread->tid, "stat", &thread->stat_fd, tools, line, sizeof line) == 0) {
+    if (!NoDescriptor()) return false;
+    ++tools->no_descriptor;
+    return call->running = true;  // nothing is known
   }
+  if (!ParseStatFile(line, &stat)) return false;
   if (stat.state == 'Z' || stat.state == 'X') return false;
   std::memcpy(thread->name, stat.name, sizeof thread->name);
   thread->state = have_call && call->running ? kStateRunning : StateOf(stat.state);
@@ -241,13 +252,24 @@ void Remember(WatchedThread* thread, const SchedStat& sched, int64_t now_ns) {
   thread->look_ns = now_ns;
 }
 
+// What it did at the last look.
+void Forget(WatchedThread* thread) {
+  thread->state = kStateUnknown;
+  thread->flags = 0;
+  thread->syscall = -1;
+  thread->target = 0;
+  thread->gil_holder = 0;
+  thread->depth = 0;
+  thread->piece = 0;
+}
+
 // It had not run at the last look, and has since: at the end of the time, as far as is known. A
 // thread that was looked at every period is told of as having waited until the last one.
 void TellWaitBefore(SampledProcess* process, WatchedThread* thread, const SchedStat& sched,
                     int64_t now_ns, LookTools* tools) {
   if (tools->emit == nullptr) return;
-  const uint64_t ran = sched.cpu_ns - thread->sched.cpu_ns + sched.runnable_ns -
-                       thread->sched.runnable_ns;
+  const uint64_t ran =
+      sched.cpu_ns - thread->sched.cpu_ns + sched.runnable_ns - thread->sched.runnable_ns;
   const int64_t tail = std::max(tools->period_ns, static_cast<int64_t>(ran));
   const int64_t waited = now_ns - tail - thread->look_ns;
   if (waited <= tools->period_ns / 2) return;
@@ -261,10 +283,18 @@ void TellWaitBefore(SampledProcess* process, WatchedThread* thread, const SchedS
 
 bool LookAtThread(SampledProcess* process, WatchedThread* thread, int64_t now_ns,
                   LookTools* tools) {
+  // One that found none: what is kept may be all that the host's limit allows.
+  if (tools->no_descriptor != 0 && tools->kept_descriptors != 0) CloseKept(thread, tools);
   SchedStat sched;
   const Found found = ReadSched(process->pid, thread, tools, &sched);
   if (found == Found::kGone) return false;
   ++tools->looks;
+  if (found == Found::kNoDescriptor) {
+    ++tools->no_descriptor;
+    Remember(thread, thread->sched, now_ns);
+    Forget(thread);
+    return true;
+  }
   // It was blocked when its state was read, which was after the numbers were; had it got a CPU
   // since, they would have changed.
   const bool blocked = thread->state == kStateBlocked || thread->state == kStateBlockedIo;
@@ -280,12 +310,7 @@ bool LookAtThread(SampledProcess* process, WatchedThread* thread, int64_t now_ns
     thread->gil_holder = 0;
     return true;
   }
-  thread->flags = 0;
-  thread->syscall = -1;
-  thread->target = 0;
-  thread->gil_holder = 0;
-  thread->depth = 0;
-  thread->piece = 0;
+  Forget(thread);
   SyscallFile call;
   if (!ReadState(process->pid, thread, tools, &call)) return false;
   if (HasPython(*process)) {
@@ -302,9 +327,7 @@ bool LookAtThread(SampledProcess* process, WatchedThread* thread, int64_t now_ns
 
 void Unwatch(WatchedThread* thread, LookTools* tools) {
   if (thread->running_ip >= 0) tools->running->Close(thread->running_ip);
-  CloseKept(thread->schedstat_fd, tools);
-  CloseKept(thread->syscall_fd, tools);
-  CloseKept(thread->stat_fd, tools);
+  CloseKept(thread, tools);
   *thread = WatchedThread();
 }
 

@@ -45,7 +45,7 @@ struct WatchedThread {
   uint32_t tid = 0;  // 0: nobody
   uint8_t roles = 0;
   int schedstat_fd = -1, syscall_fd = -1, stat_fd = -1;  // -1: opened at each look
-  int running_ip = -1;                     // slot of RunningIp; -1: none
+  int running_ip = -1;                                   // slot of RunningIp; -1: none
   char name[16] = {};
   uint32_t name_age = 0;  // looks since it was read
 
@@ -91,6 +91,9 @@ struct LookTools {
   void* user = nullptr;
   // Counts.
   uint64_t looks = 0, unchanged = 0, stacks_unreadable = 0;
+  // Looks that found no descriptor free: their samples have an unknown state. From the first on
+  // none is kept.
+  uint64_t no_descriptor = 0;
 };
 
 // False: the thread has ended; let go of it with Unwatch.

@@ -13,11 +13,13 @@
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <ctime>
@@ -300,10 +302,47 @@ TEST(HostSampler, AThreadThatHasBecomeIdleIsLetGoOf) {
   }));
 }
 
+TEST(HostSampler, AThreadOfTheHostIsLookedAtWhateverItIsCalled) {
+  Planted drain(&Spin, "gpuprobe"), sampler(&Spin, "gpuprobe-sample"), other(&Spin, "gpuprobes");
+  HostRun run;
+  for (const Planted* thread : {&drain, &sampler, &other}) {
+    run.sampler().NoteCudaThread(thread->tid());
+    EXPECT_TRUE(run.UntilSamples(thread->tid(), 5));
+  }
+}
+
+// A limit of two open files is less than what is kept for two threads.
+TEST(HostSampler, AHostAtItsLimitOfOpenFilesIsLookedAtAndSaidToBe) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    Planted one(&Spin), two(&Sleep), three(&Sleep);
+    struct rlimit limit;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = 2;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    HostRun run;
+    for (const Planted* thread : {&one, &two, &three}) {
+      run.sampler().NoteCudaThread(thread->tid());
+      const auto known = [](const SeenSample& s) { return s.state != kStateUnknown; };
+      EXPECT_TRUE(run.Until([&] { return run.thread(thread->tid()).Count(known) >= 20; }));
+    }
+    run.Stop();
+    const auto& notes = run.processes().at(static_cast<uint32_t>(getpid())).unreadable();
+    EXPECT_TRUE(std::any_of(notes.begin(), notes.end(), [](const std::string& note) {
+      return note.find("EMFILE") != std::string::npos;
+    }));
+    _exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = -1;
+  waitpid(pid, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
 TEST(HostSampler, NoThreadOfOursIsLookedAt) {
-  Planted ours(&Spin, "gpuprobe");
+  Planted ours(&Spin);
   Planted other(&Spin);
   HostRun run;
+  run.sampler().NoteOwnThread(ours.tid());
   run.sampler().NoteCudaThread(ours.tid());
   ASSERT_TRUE(run.UntilSamples(other.tid(), 100));
   EXPECT_FALSE(run.Knows(ours.tid()));
