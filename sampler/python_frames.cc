@@ -141,6 +141,10 @@ void PythonFrameWalk::PlaceWindow(uint64_t chunk, uint64_t innermost) {
   // Further only within a page that is there in any case: a thread that goes deeper meanwhile.
   const uint64_t page_end = ((frame_end - 1) | (kPageBytes - 1)) + 1;
   window_begin_ = innermost - chunk > kWindowBytes ? innermost - kWindowBytes : chunk;
+  // No more than was needed at the last look.
+  if (hint_->outermost > window_begin_ && hint_->outermost < innermost) {
+    window_begin_ = hint_->outermost;
+  }
   window_end_ = std::min(page_end, frame_end + kWindowPastBytes);
 }
 
@@ -304,13 +308,19 @@ void PythonFrameWalk::KeepHints(uint64_t thread, const Cell& cell) {
   hint_->chunk = chunk_;
   hint_->innermost = between_.innermost;
   hint_->count = 0;
+  hint_->outermost = 0;
   for (size_t i = 0; i < count_; ++i) {
-    if (memory_->outside[i]) hint_->addresses[hint_->count++] = memory_->frames[i].address;
+    const uint64_t address = memory_->frames[i].address;
+    const bool near = chunk_ != 0 && address >= chunk_ && address <= between_.innermost &&
+                      between_.innermost - address < kWindowBytes;
+    if (near && (hint_->outermost == 0 || address < hint_->outermost)) hint_->outermost = address;
+    if (!near) hint_->addresses[hint_->count++] = address;
   }
 }
 
 void PythonFrameWalk::TakeHint(uint64_t thread) {
   hint_ = &memory_->hints[(thread >> 4) * 0x9E3779B97F4A7C15u >> 59];
+  if (hint_->thread != thread) hint_->outermost = 0;
   hinted_ = hint_->thread == thread ? hint_->count : 0;
 }
 

@@ -68,6 +68,7 @@ class PythonFrameWalk {
   struct Hint {
     uint64_t thread;
     uint64_t owner, chunk, innermost;  // of the cell; innermost 0: not known
+    uint64_t outermost;                // of the frames in the window
     uint32_t count;
     uint64_t addresses[kMaxFrames];
   };

@@ -260,7 +260,6 @@ void Forget(WatchedThread* thread) {
   thread->target = 0;
   thread->gil_holder = 0;
   thread->depth = 0;
-  thread->piece = 0;
 }
 
 // It had not run at the last look, and has since: at the end of the time, as far as is known. A

@@ -75,6 +75,7 @@ struct WatchedThread {
 
   // Ids in the piece that is being written.
   uint32_t piece = 0, piece_stack = 0, piece_target = 0;
+  uint64_t piece_hash = 0;  // of what these are ids of
 };
 
 // What is needed for looks besides the thread and its process.
