@@ -52,13 +52,15 @@ void PythonCodeCache::Reset(const ProcessMemory* process, const PythonRuntime* r
   process_ = process;
   runtime_ = runtime;
   table_ = table;
+  memset(memory_->addresses, 0, sizeof(memory_->addresses));
   memset(memory_->entries, 0, sizeof(memory_->entries));
   memset(memory_->lines, 0, sizeof(memory_->lines));
 }
 
 PythonCodeCache::Entry* PythonCodeCache::Find(uint64_t address) const {
-  for (Entry& entry : memory_->entries[SetOf(address)]) {
-    if (entry.address == address) return &entry;
+  const size_t set = SetOf(address);
+  for (size_t way = 0; way < kWays; ++way) {
+    if (memory_->addresses[set][way] == address) return &memory_->entries[set][way];
   }
   return nullptr;
 }
@@ -211,9 +213,10 @@ bool PythonCodeCache::Load(uint64_t address) {
   const size_t set = SetOf(address);
   size_t way = kWays;
   for (size_t i = 0; i < kWays; ++i) {
-    if (memory_->entries[set][i].address == address) way = i;
+    if (memory_->addresses[set][i] == address) way = i;
   }
   if (way == kWays) way = memory_->next_way[set]++ % kWays;
+  memory_->addresses[set][way] = address;
   memory_->entries[set][way] = entry;
   return true;
 }

@@ -78,6 +78,9 @@ class PythonCodeCache {
     LocationId location;
   };
   struct Memory {
+    // Of each entry its address, again: a set is found in one cache line, which is cold at each
+    // look.
+    uint64_t addresses[kSets][kWays];
     Entry entries[kSets][kWays];
     uint8_t next_way[kSets];
     Line lines[kLines];
