@@ -61,6 +61,8 @@ void CloseKept(WatchedThread* thread, LookTools* tools) {
     --tools->kept_descriptors;
     *fd = -1;
   }
+  if (thread->running_ip >= 0) tools->running->Close(thread->running_ip);
+  thread->running_ip = -1;
 }
 
 Found ReadSched(uint32_t pid, WatchedThread* thread, LookTools* tools, SchedStat* out) {
@@ -225,6 +227,7 @@ void PushRunning(SampledProcess* process, WatchedThread* thread, LookTools* tool
   const bool python = thread->depth != 0;
   if (python && (thread->flags & kSampleInCFunction) == 0) return;
   if (thread->running_ip < 0) {
+    if (tools->no_descriptor != 0) return;
     thread->running_ip = tools->running->Open(thread->tid);
     if (thread->running_ip >= 0) return;  // nothing was read yet
     if (tools->running->forbidden() == 0) return;
@@ -283,7 +286,7 @@ void TellWaitBefore(SampledProcess* process, WatchedThread* thread, const SchedS
 bool LookAtThread(SampledProcess* process, WatchedThread* thread, int64_t now_ns,
                   LookTools* tools) {
   // One that found none: what is kept may be all that the host's limit allows.
-  if (tools->no_descriptor != 0 && tools->kept_descriptors != 0) CloseKept(thread, tools);
+  if (tools->no_descriptor != 0) CloseKept(thread, tools);
   SchedStat sched;
   const Found found = ReadSched(process->pid, thread, tools, &sched);
   if (found == Found::kGone) return false;
@@ -325,7 +328,6 @@ bool LookAtThread(SampledProcess* process, WatchedThread* thread, int64_t now_ns
 }
 
 void Unwatch(WatchedThread* thread, LookTools* tools) {
-  if (thread->running_ip >= 0) tools->running->Close(thread->running_ip);
   CloseKept(thread, tools);
   *thread = WatchedThread();
 }
