@@ -400,6 +400,47 @@ TEST(HostSampler, IdleThreadsCostOneCallATickAndTheOthersNone) {
   EXPECT_LE(stats.proc_calls, looks + 6 * stats.visits + 40 * (seconds + 1));
 }
 
+// Four waits of 0.4 s, each followed by some work. Nothing else that is looked at runs: the main
+// thread waits for this one.
+TEST(HostSampler, WhileNothingRunsLooksAreFewerAndNoTimeIsMissing) {
+  const SamplerOptions options;
+  const uint64_t period_ns = 1'000'000'000 / options.hz;
+  constexpr int64_t kFileNs = 2000;  // times are written in microseconds
+  std::thread([&] {
+    Planted planted([](std::atomic<bool>* end) {
+      for (int i = 0; i < 4; ++i) {
+        usleep(400'000);
+        timespec used;
+        do {
+          clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+        } while (used.tv_sec == 0 && used.tv_nsec < (i + 1) * 20'000'000);
+      }
+      Sleep(end);
+    });
+    HostRun run(options);
+    run.sampler().NoteCudaThread(planted.tid());
+    const auto worked = [&] {
+      return run.thread(planted.tid()).Sum(&SeenSample::cpu_ns) >= 75'000'000;
+    };
+    EXPECT_TRUE(run.Until(worked));
+    run.Stop();
+    const auto& samples = run.thread(planted.tid()).samples;
+    ASSERT_GT(samples.size(), 2u);
+    const auto span_ns = static_cast<uint64_t>(samples.back().time_ns - samples[0].time_ns);
+    EXPECT_LT(run.sampler().stats().ticks, span_ns / period_ns * 8 / 10);
+    for (size_t i = 1; i < samples.size(); ++i) {
+      const SeenSample &before = samples[i - 1], &now = samples[i];
+      EXPECT_NEAR(static_cast<double>(now.time_ns - before.time_ns),
+                  static_cast<double>(now.interval_ns), kFileNs);
+      // What follows a wait is told from where it can have begun on.
+      if (before.state == kStateBlocked && !Unchanged(now)) {
+        EXPECT_LE(now.interval_ns,
+                  std::max(period_ns, now.cpu_ns + now.runnable_ns) + period_ns / 2 + kFileNs);
+      }
+    }
+  }).join();
+}
+
 TEST(HostSampler, FiveHundredThreadsFitIntoTheRound) {
   std::atomic<bool> end{false};
   std::vector<std::thread> threads;
