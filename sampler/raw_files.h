@@ -9,6 +9,7 @@
 #define GPUPROBE_SAMPLER_RAW_FILES_H_
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -25,6 +26,13 @@ inline int RawClose(int fd) { return static_cast<int>(syscall(SYS_close, fd)); }
 inline ssize_t RawRead(int fd, void* out, size_t size) { return syscall(SYS_read, fd, out, size); }
 inline ssize_t RawPread(int fd, void* out, size_t size, off_t offset) {
   return syscall(SYS_pread64, fd, out, size, offset);
+}
+
+// Shared, to read and to write; MAP_FAILED with errno.
+inline void* RawMap(size_t size, int fd) {
+  const long at =
+      syscall(SYS_mmap, nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, off_t{0});
+  return reinterpret_cast<void*>(at);
 }
 
 }  // namespace gpuprobe::sampler

@@ -60,8 +60,7 @@ int RunningIp::Open(uint32_t tid) {
     if (errno != ESRCH) forbidden_ = errno;
     return -1;
   }
-  void* ring =
-      mmap(nullptr, kRingBytes, PROT_READ | PROT_WRITE, MAP_SHARED, static_cast<int>(fd), 0);
+  void* ring = RawMap(kRingBytes, static_cast<int>(fd));
   if (ring == MAP_FAILED) {
     forbidden_ = errno;  // RLIMIT_MEMLOCK: it holds for every further one
     RawClose(static_cast<int>(fd));
