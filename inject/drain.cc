@@ -166,6 +166,7 @@ void* Drain::ThreadMain(void* session) {
 void Drain::Run() {
   const uint32_t tid = static_cast<uint32_t>(syscall(SYS_gettid));
   s_.drain_tid_.store(tid, std::memory_order_relaxed);  // read by FinishAtExit on this very thread
+  if (s_.sampling_) s_.sampler_.NoteOwnThread(tid);
   prctl(PR_SET_NAME, "gpuprobe", 0, 0, 0);
   // The thread that called cuInit may have been a real-time one; nothing here is worth that.
   const sched_param ordinary = {};
@@ -192,6 +193,7 @@ void Drain::Run() {
     }
     Answer();
     DrainBuffers();
+    FlushEarlyIfLow();
     // A piece that was full before its time must not wait for the period's end.
     if (s_.sampling_ && s_.sampler_.waiting() >= sampler::HostSampler::kNearlyFull) next_period = 0;
     const int64_t now = MonotonicNs();
@@ -266,6 +268,16 @@ void Drain::FlushCupti(bool forced) {
   ++s_.flush_calls_;
 }
 
+// Threads that have ended keep their buffers until a flush, and a process may start thousands in a
+// period. Not again before the period's own where it did not help: those are then buffers of
+// threads that live.
+void Drain::FlushEarlyIfLow() {
+  if (early_flush_is_vain_ || s_.stepped_aside() || !s_.pool_.Low()) return;
+  FlushCupti(/*forced=*/false);
+  DrainBuffers();
+  early_flush_is_vain_ = s_.pool_.Low();
+}
+
 void Drain::TakeLosses() {
   const int64_t now = s_.clock_.Now();
   if (s_.api_.handle != nullptr && !s_.stepped_aside()) {
@@ -313,6 +325,7 @@ void Drain::Period(int64_t now) {
   if (!TheRun().preloaded) InterceptLoadedClients();
   if (!s_.stepped_aside()) {
     FlushCupti(/*forced=*/false);
+    early_flush_is_vain_ = false;
   } else if (s_.ForeignClientIsGone(kForeignPatienceNs)) {
     s_.ComeBack();
   }
