@@ -159,13 +159,15 @@ void FileLoader::MergeDevices() {
     renumbered[static_cast<size_t>(nameless)] = renumbered[static_cast<size_t>(known)];
   }
   timeline.devices = std::move(kept);
-  const auto renumber = [&renumbered](int32_t* device) {
-    if (*device >= 0) *device = renumbered[static_cast<size_t>(*device)];
+  const auto renumber = [&renumbered](auto* items) {
+    for (auto& item : *items) {
+      if (item.device >= 0) item.device = renumbered[static_cast<size_t>(item.device)];
+    }
   };
-  for (GpuOp& op : timeline.ops) renumber(&op.device);
-  for (UntimedOp& op : timeline.untimed) renumber(&op.device);
-  for (SyncOp& sync : timeline.syncs) renumber(&sync.device);
-  for (Stream& stream : timeline.streams) renumber(&stream.device);
+  renumber(&timeline.ops);
+  renumber(&timeline.untimed);
+  renumber(&timeline.syncs);
+  renumber(&timeline.streams);
 }
 
 int32_t FileLoader::StreamOf(int32_t device, uint32_t context, uint32_t stream, FileState* file) {
