@@ -38,9 +38,22 @@ struct BatchColumns {
   std::vector<int64_t> start_ns, end_ns;  // CudaEventColumns: empty
   std::vector<uint32_t> correlation;
 
-  // Bit i: optional column i holds only zeros, so that an absent one costs nothing again. Not for
-  // users.
+  // Optional columns that nearly never stand in a file.
+  enum Optional : uint32_t {
+    kGraphId,
+    kGraphNodeId,
+    kQueuedBefore,
+    kSubmittedBefore,
+    kResult,
+    kFlags,
+    kValue,
+    kEventSyncId,
+    kEvent,
+  };
+  // Bit i: optional column i is there and holds only zeros, so that an absent one costs nothing
+  // again. Users may ask, to leave such a column unread.
   uint32_t zero_columns = 0;
+  bool OnlyZeros(Optional column) const { return (zero_columns >> column & 1) != 0; }
 };
 
 struct GpuColumns : BatchColumns {

@@ -17,6 +17,9 @@
 namespace gpuprobe::tools {
 namespace {
 
+// Decoded records that wait for the end of their frame: more than a real frame has, and some 50
+// bytes each.
+constexpr size_t kMostPendingRecords = size_t{1} << 21;
 constexpr uint32_t kInvalidId = 0xffffffffu;  // CUPTI: no such stream or event
 
 // "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", as nvidia-smi prints it; empty if it is not 16 bytes.
@@ -197,11 +200,11 @@ void FileLoader::LoadDictionary(const Dictionary& dictionary, FileState* file) {
   FrameIds& ids = file->ids;
   for (const std::string& name : dictionary.names()) ids.names.push_back(InternName(name));
   for (const auto& s : dictionary.shapes()) {
-    ids.shape_names.push_back(Lookup(ids.names, s.name() - 1));
     const auto [at, added] = shapes_.try_emplace(
-        {s.grid_x(), s.grid_y(), s.grid_z(), s.block_x(), s.block_y(), s.block_z(), s.cluster_x(),
-         s.cluster_y(), s.cluster_z(), s.static_shared_bytes(), s.dynamic_shared_bytes(),
-         s.registers_per_thread(), s.local_bytes_per_thread()},
+        std::array<uint32_t, 13>{s.grid_x(), s.grid_y(), s.grid_z(), s.block_x(), s.block_y(),
+                                 s.block_z(), s.cluster_x(), s.cluster_y(), s.cluster_z(),
+                                 s.static_shared_bytes(), s.dynamic_shared_bytes(),
+                                 s.registers_per_thread(), s.local_bytes_per_thread()},
         static_cast<int32_t>(run_->timeline.shapes.size()));
     if (added) {
       run_->timeline.shapes.push_back({{s.grid_x(), s.grid_y(), s.grid_z()},
@@ -212,7 +215,10 @@ void FileLoader::LoadDictionary(const Dictionary& dictionary, FileState* file) {
                                        s.registers_per_thread(),
                                        s.local_bytes_per_thread()});
     }
-    ids.shapes.push_back(at->second);
+    const int32_t name = Lookup(ids.names, s.name() - 1);
+    const bool communicates = name >= 0 && communicates_[static_cast<size_t>(name)];
+    ids.shapes.push_back(
+        {name, at->second, communicates ? OpClass::kCommunication : OpClass::kCompute});
   }
   for (const auto& symbol : dictionary.api_symbols()) {
     const int32_t name = Lookup(ids.names, symbol.name() - 1);
@@ -223,15 +229,15 @@ void FileLoader::LoadDictionary(const Dictionary& dictionary, FileState* file) {
         symbol));
   }
   for (const auto& s : dictionary.copy_shapes()) {
-    const auto [at, added] =
-        copy_shapes_.try_emplace({s.copy_kind(), s.src_kind(), s.dst_kind(), s.flags(), s.peer()},
-                                 static_cast<int32_t>(run_->timeline.copy_shapes.size()));
+    const auto [at, added] = copy_shapes_.try_emplace(
+        std::array<uint32_t, 5>{s.copy_kind(), s.src_kind(), s.dst_kind(), s.flags(), s.peer()},
+        static_cast<int32_t>(run_->timeline.copy_shapes.size()));
     if (added) {
       run_->timeline.copy_shapes.push_back(
           {static_cast<uint8_t>(s.copy_kind()), static_cast<uint8_t>(s.src_kind()),
            static_cast<uint8_t>(s.dst_kind()), static_cast<uint8_t>(s.flags()), s.peer()});
     }
-    ids.copy_shapes.push_back(at->second);
+    ids.copy_shapes.push_back({-1, at->second, OpClass::kCopy});
   }
   for (const DeviceInfo& info : dictionary.devices()) DescribeDevice(info, file);
   for (const ContextInfo& context : dictionary.contexts()) {
@@ -372,7 +378,11 @@ void FileLoader::LoadFrame(const proto::Frame& frame, FileState* file) {
   for (const Packet& packet : frame.trace.packet()) {
     if (packet.has_process()) LoadProcess(packet.process(), file);
   }
-  for (const Packet& packet : frame.trace.packet()) LoadPacket(packet, header, file);
+  for (const Packet& packet : frame.trace.packet()) {
+    LoadPacket(packet, header, file);
+    if (pending_records_ >= kMostPendingRecords) MergeLanes(*file);
+  }
+  MergeLanes(*file);
   if (header.written_ns() != 0) {
     file->last_ns = std::max(file->last_ns, header.written_ns());
     file->previous_written_ns = header.written_ns();
@@ -481,18 +491,28 @@ absl::Status FileLoader::Load(const std::string& path) {
   run_->timeline.inputs.push_back({path, reader.file_bytes()});
   input_ = Last(run_->timeline.inputs);
   states_.clear();
+  const uint64_t read_before = read_bytes_;
   proto::Frame frame;
   while (reader.Next(&frame)) {
+    read_bytes_ = read_before + frame.offset + frame.bytes;
     FileState* file = StateOf(frame.header(), path);
     if (file != nullptr) LoadFrame(frame, file);
   }
+  read_bytes_ = read_before + reader.file_bytes();
   CloseFile(reader);
   return absl::OkStatus();
 }
 
+double FileLoader::ExpectedInTheEnd(size_t records) const {
+  if (expected_bytes_ <= read_bytes_ || read_bytes_ == 0) return 0;
+  constexpr double kMargin = 1.05;
+  return kMargin * static_cast<double>(records) * static_cast<double>(expected_bytes_) /
+         static_cast<double>(read_bytes_);
+}
+
 void FileLoader::EndPiece() {
-  runs_.ops.push_back(run_->timeline.ops.size());
-  runs_.calls.push_back(run_->timeline.calls.size());
+  runs_.ops.push_back({run_->timeline.ops.size(), false});
+  runs_.calls.push_back({run_->timeline.calls.size(), false});
 }
 
 void FileLoader::Finish() {

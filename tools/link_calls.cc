@@ -101,8 +101,7 @@ uint64_t LinkOps(const Indices& indices, Timeline* timeline) {
   size_t kept = 0;
   for (size_t i = 0; i < timeline->ops.size(); ++i) {
     GpuOp& op = timeline->ops[i];
-    const int32_t call =
-        indices[static_cast<size_t>(op.process)].FindSubmitting(op.correlation);
+    const int32_t call = indices[static_cast<size_t>(op.process)].FindSubmitting(op.correlation);
     if (call >= 0) {
       op.submission = call;
       if (InAnotherClock(op, timeline->calls[static_cast<size_t>(call)])) {

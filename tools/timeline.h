@@ -28,10 +28,10 @@ struct GpuOp {
   uint64_t graph_node_id;
   uint32_t graph_id;
   uint32_t correlation;
-  int32_t stream;   // index in Timeline::streams
-  int32_t process;  // index in Timeline::processes
-  int32_t name;     // kernels: index in Timeline::names; else -1
-  int32_t shape;    // kernels: index in Timeline::shapes; copies: in copy_shapes; else -1
+  int32_t stream;           // index in Timeline::streams
+  int32_t process;          // index in Timeline::processes
+  int32_t name;             // kernels: index in Timeline::names; else -1
+  int32_t shape;            // kernels: index in Timeline::shapes; copies: in copy_shapes; else -1
   int32_t submission = -1;  // index in Timeline::calls of the call that submitted it; -1: not seen
   int32_t device : 28;      // index in Timeline::devices
   OpKind kind : 2;

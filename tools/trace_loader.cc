@@ -174,6 +174,16 @@ absl::Status CheckOneFormat(const std::vector<std::string>& paths) {
   return absl::OkStatus();
 }
 
+uint64_t TotalBytes(const std::vector<std::string>& paths) {
+  uint64_t total = 0;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    const uint64_t bytes = std::filesystem::file_size(path, error);
+    if (!error) total += bytes;
+  }
+  return total;
+}
+
 absl::Status LoadFile(const std::string& path, LoadedRun* run, FileLoader* loader,
                       KinetoLoader* kineto) {
   const Source source = DetectSourceOfFile(path);
@@ -228,6 +238,7 @@ absl::StatusOr<LoadedRun> LoadRun(const InputFiles& files, Linking linking) {
   run.notices = files.notices;
   if (absl::Status status = CheckOneFormat(files.paths); !status.ok()) return status;
   FileLoader loader(&run);
+  loader.ExpectBytes(TotalBytes(files.paths));
   KinetoLoader kineto(&run);
   for (const std::string& path : files.paths) {
     const absl::Status status = LoadFile(path, &run, &loader, &kineto);
