@@ -25,14 +25,15 @@ inline void AdviseHugePages(void* data, size_t bytes) {
 }
 
 // Makes room for `more` items. `expected`: how many there will be in the end, as far as can be
-// told; a wrong guess costs address space, eight times what is used at most, and no memory.
+// told; a wrong guess costs address space (eight times what is used, or 64 MiB), and no memory.
 template <typename T>
 void MakeRoom(size_t more, double expected, std::vector<T>* items) {
   const size_t wanted = items->size() + more;
   if (wanted <= items->capacity()) return;
   constexpr double kMostGrowth = 8;
   const double least = 1.5 * static_cast<double>(wanted);
-  const double most = kMostGrowth * static_cast<double>(wanted);
+  constexpr double kAlwaysItems = (64.0 * 1024 * 1024) / sizeof(T);
+  const double most = std::max(kMostGrowth * static_cast<double>(wanted), kAlwaysItems);
   items->reserve(static_cast<size_t>(std::clamp(expected, least, most)));
   AdviseHugePages(items->data(), items->capacity() * sizeof(T));
 }
