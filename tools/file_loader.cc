@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "tools/analysis.h"
 #include "tools/format_units.h"
+#include "tools/frame_prefetcher.h"
 #include "tools/loss_causes.h"
 
 namespace gpuprobe::tools {
@@ -492,11 +493,11 @@ absl::Status FileLoader::Load(const std::string& path) {
   input_ = Last(run_->timeline.inputs);
   states_.clear();
   const uint64_t read_before = read_bytes_;
-  proto::Frame frame;
-  while (reader.Next(&frame)) {
-    read_bytes_ = read_before + frame.offset + frame.bytes;
-    FileState* file = StateOf(frame.header(), path);
-    if (file != nullptr) LoadFrame(frame, file);
+  FramePrefetcher frames(&reader);
+  while (const proto::Frame* frame = frames.Next()) {
+    read_bytes_ = read_before + frame->offset + frame->bytes;
+    FileState* file = StateOf(frame->header(), path);
+    if (file != nullptr) LoadFrame(*frame, file);
   }
   read_bytes_ = read_before + reader.file_bytes();
   CloseFile(reader);
