@@ -20,11 +20,11 @@ namespace gpuprobe::tools {
 
 class CorrelationIndex {
  public:
-  // First pass: what will be added.
-  void Expect(uint32_t correlation) {
-    lowest_ = std::min(lowest_, correlation);
-    highest_ = std::max(highest_, correlation);
-    ++expected_;
+  // First pass: what will be added, `count` of them.
+  void Expect(uint32_t lowest, uint32_t highest, size_t count) {
+    lowest_ = std::min(lowest_, lowest);
+    highest_ = std::max(highest_, highest);
+    expected_ += count;
   }
   // Between the passes.
   void Prepare() {

@@ -52,8 +52,18 @@ std::vector<SymbolTraits> TraitsOf(const std::vector<ApiSymbol>& symbols) {
 // Ready for all calls with an id. 0: none (imported files), which makes two records no pair.
 Indices PrepareIndices(const Timeline& timeline) {
   Indices indices(timeline.processes.size());
-  for (const HostCall& call : timeline.calls) {
-    if (call.correlation != 0) indices[static_cast<size_t>(call.process)].Expect(call.correlation);
+  const std::vector<HostCall>& calls = timeline.calls;
+  for (size_t i = 0; i < calls.size();) {
+    const int32_t process = calls[i].process;
+    uint32_t lowest = UINT32_MAX, highest = 0;
+    size_t count = 0;
+    for (; i < calls.size() && calls[i].process == process; ++i) {
+      const uint32_t correlation = calls[i].correlation;
+      lowest = std::min(lowest, correlation - 1);  // 0 becomes the largest
+      highest = std::max(highest, correlation);
+      count += correlation != 0 ? 1 : 0;
+    }
+    if (count > 0) indices[static_cast<size_t>(process)].Expect(lowest + 1, highest, count);
   }
   for (CorrelationIndex& index : indices) index.Prepare();
   return indices;

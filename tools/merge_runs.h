@@ -20,10 +20,31 @@ struct Run {
   bool sorted;  // known to be; else it is looked at
 };
 
+// Merges [first, middle) and [middle, last), each in order. Stable. `scratch` keeps its memory:
+// std::inplace_merge would take, and touch, new pages every time.
+template <typename T, typename Less>
+void MergeNeighbours(T* first, T* middle, T* last, Less less, std::vector<T>* scratch) {
+  if (middle - first <= last - middle) {
+    scratch->assign(first, middle);
+    const T* left = scratch->data();
+    const T* const left_end = left + scratch->size();
+    for (T* out = first; left != left_end; ++out) {
+      *out = middle != last && less(*middle, *left) ? *middle++ : *left++;
+    }
+  } else {
+    scratch->assign(middle, last);
+    const T* const right = scratch->data();
+    const T* right_end = right + scratch->size();
+    for (T* out = last; right != right_end;) {
+      *--out = middle != first && less(right_end[-1], middle[-1]) ? *--middle : *--right_end;
+    }
+  }
+}
+
 // `runs`: all pieces, ascending; what is behind the last is a piece, too. Stable.
 template <typename T, typename Less>
 void MergeRuns(std::vector<T>* items, std::vector<Run> runs, Less less) {
-  const auto at = [items](size_t i) { return items->begin() + static_cast<ptrdiff_t>(i); };
+  const auto at = [items](size_t i) { return items->data() + i; };
   runs.push_back({items->size(), false});
   std::vector<size_t> starts = {0};
   for (const Run& run : runs) {
@@ -32,6 +53,7 @@ void MergeRuns(std::vector<T>* items, std::vector<Run> runs, Less less) {
     if (!run.sorted && !std::is_sorted(first, last, less)) std::stable_sort(first, last, less);
     starts.push_back(run.end);
   }
+  std::vector<T> scratch;
   // Neighbours in pairs, then pairs of pairs: n log(pieces) at worst.
   while (starts.size() > 2) {
     std::vector<size_t> merged;
@@ -42,7 +64,7 @@ void MergeRuns(std::vector<T>* items, std::vector<Run> runs, Less less) {
       if (!less(*middle, *(middle - 1))) continue;
       first = std::upper_bound(first, middle, *middle, less);
       last = std::lower_bound(middle, last, *(middle - 1), less);
-      std::inplace_merge(first, middle, last, less);
+      MergeNeighbours(first, middle, last, less, &scratch);
     }
     merged.push_back(items->size());
     starts = std::move(merged);

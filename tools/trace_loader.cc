@@ -22,21 +22,21 @@
 namespace gpuprobe::tools {
 namespace {
 
-template <typename T>
-bool ByStart(const T& a, const T& b) {
-  return std::pair(a.start_ns, a.end_ns) < std::pair(b.start_ns, b.end_ns);
-}
+// An object, not a function: sorting calls it inline.
+constexpr auto kByStart = [](const auto& a, const auto& b) {
+  return a.start_ns != b.start_ns ? a.start_ns < b.start_ns : a.end_ns < b.end_ns;
+};
 
 template <typename T>
 void SortByStart(std::vector<T>* items) {
-  if (!std::is_sorted(items->begin(), items->end(), ByStart<T>)) {
-    std::stable_sort(items->begin(), items->end(), ByStart<T>);
+  if (!std::is_sorted(items->begin(), items->end(), kByStart)) {
+    std::stable_sort(items->begin(), items->end(), kByStart);
   }
 }
 
 void SortTimeline(const RecordRuns& runs, Timeline* timeline) {
-  MergeRuns(&timeline->ops, runs.ops, ByStart<GpuOp>);
-  MergeRuns(&timeline->calls, runs.calls, ByStart<HostCall>);
+  MergeRuns(&timeline->ops, runs.ops, kByStart);
+  MergeRuns(&timeline->calls, runs.calls, kByStart);
   SortByStart(&timeline->syncs);
   SortByStart(&timeline->overheads);
   std::stable_sort(timeline->blinds.begin(), timeline->blinds.end(),
