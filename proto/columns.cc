@@ -31,17 +31,6 @@ void Copy(const RepeatedField<In>& column, size_t count, std::vector<Out>* out) 
   std::fill(out->begin() + static_cast<std::ptrdiff_t>(present), out->end(), Out{0});
 }
 
-template <class T>
-void Zero(Optional which, BatchColumns* columns, std::vector<T>* out) {
-  const uint32_t bit = 1u << which;
-  if ((columns->zero_columns & bit) != 0) {
-    out->resize(columns->count);  // what it grows by is zero, too
-  } else {
-    out->assign(columns->count, T{0});
-  }
-  columns->zero_columns |= bit;
-}
-
 template <class Out, class In>
 void CopyOptional(const RepeatedField<In>& column, Optional which, BatchColumns* columns,
                   std::vector<Out>* out) {

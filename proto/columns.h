@@ -110,6 +110,18 @@ void Decode(const SyncBatch& batch, const FrameHeader& header, SyncColumns* out)
 void Decode(const CudaEventBatch& batch, const FrameHeader& header, CudaEventColumns* out);
 void Decode(const OverheadBatch& batch, const FrameHeader& header, OverheadColumns* out);
 
+// For the decoders: makes an optional column of zeros, at no cost where it is one already.
+template <class T>
+void Zero(BatchColumns::Optional which, BatchColumns* columns, std::vector<T>* out) {
+  const uint32_t bit = 1u << which;
+  if ((columns->zero_columns & bit) != 0) {
+    out->resize(columns->count);  // what it grows by is zero, too
+  } else {
+    out->assign(columns->count, T{0});
+  }
+  columns->zero_columns |= bit;
+}
+
 }  // namespace gpuprobe::proto
 
 #endif  // GPUPROBE_PROTO_COLUMNS_H_

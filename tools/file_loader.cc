@@ -320,10 +320,16 @@ void FileLoader::LoadPacket(const Packet& packet, const FrameHeader& header, Fil
   switch (packet.data_case()) {
     case Packet::kDictionary:
       return LoadDictionary(packet.dictionary(), file);
-    case Packet::kKernels:
-      return LoadKernels(packet.kernels(), header, file);
-    case Packet::kApi:
-      return LoadApi(packet.api(), header, file);
+    case Packet::kKernels: {
+      proto::KernelColumns* columns = columns_.kernels.Next();
+      proto::Decode(packet.kernels(), header, columns);
+      return LoadKernels(columns, file);
+    }
+    case Packet::kApi: {
+      proto::ApiColumns* columns = columns_.api.Next();
+      proto::Decode(packet.api(), header, columns);
+      return LoadApi(columns, file);
+    }
     case Packet::kCopies:
       return LoadCopies(packet.copies(), header, file);
     case Packet::kSets:
@@ -365,8 +371,8 @@ void FileLoader::LoadPacket(const Packet& packet, const FrameHeader& header, Fil
   }
 }
 
-void FileLoader::LoadFrame(const proto::Frame& frame, FileState* file) {
-  const FrameHeader& header = frame.header();
+void FileLoader::LoadFrame(proto::Frame* frame, FileState* file) {
+  const FrameHeader& header = frame->header();
   file->ids = {};
   run_->timeline.inputs[static_cast<size_t>(input_)].records += header.records();
   if (header.has_clock()) file->clock.Add(header.clock());
@@ -376,11 +382,19 @@ void FileLoader::LoadFrame(const proto::Frame& frame, FileState* file) {
   }
   if (header.has_clock()) file->first_ns = std::min(file->first_ns, header.clock().trace_ns());
   // ProcessInfo first: ids of threads depend on the pid.
-  for (const Packet& packet : frame.trace.packet()) {
+  for (const Packet& packet : frame->trace.packet()) {
     if (packet.has_process()) LoadProcess(packet.process(), file);
   }
-  for (const Packet& packet : frame.trace.packet()) {
-    LoadPacket(packet, header, file);
+  auto batch = frame->batches.batches().begin();
+  const auto last_batch = frame->batches.batches().end();
+  for (int i = 0; i < frame->trace.packet_size(); ++i) {
+    if (batch != last_batch && batch->packet == i) {
+      if (batch->kernels != nullptr) LoadKernels(batch->kernels, file);
+      if (batch->api != nullptr) LoadApi(batch->api, file);
+      ++batch;
+    } else {
+      LoadPacket(frame->trace.packet(i), header, file);
+    }
     if (pending_records_ >= kMostPendingRecords) MergeLanes(*file);
   }
   MergeLanes(*file);
@@ -486,7 +500,8 @@ FileLoader::FileState* FileLoader::StateOf(const FrameHeader& header, const std:
 }
 
 absl::Status FileLoader::Load(const std::string& path) {
-  absl::StatusOr<std::unique_ptr<proto::TraceReader>> opened = proto::TraceReader::Open(path);
+  absl::StatusOr<std::unique_ptr<proto::TraceReader>> opened =
+      proto::TraceReader::Open(path, proto::TraceReader::Batches::kColumns);
   if (!opened.ok()) return opened.status();
   proto::TraceReader& reader = **opened;
   run_->timeline.inputs.push_back({path, reader.file_bytes()});
@@ -494,10 +509,10 @@ absl::Status FileLoader::Load(const std::string& path) {
   states_.clear();
   const uint64_t read_before = read_bytes_;
   FramePrefetcher frames(&reader);
-  while (const proto::Frame* frame = frames.Next()) {
+  while (proto::Frame* frame = frames.Next()) {
     read_bytes_ = read_before + frame->offset + frame->bytes;
     FileState* file = StateOf(frame->header(), path);
-    if (file != nullptr) LoadFrame(*frame, file);
+    if (file != nullptr) LoadFrame(frame, file);
   }
   read_bytes_ = read_before + reader.file_bytes();
   CloseFile(reader);

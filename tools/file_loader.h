@@ -69,11 +69,11 @@ class FileLoader {
   };
   // Those of a frame, until its lanes are merged; the rest is reused from batch to batch.
   struct BatchPools {
-    ColumnPool<proto::KernelColumns> kernels;
-    ColumnPool<proto::CopyColumns> copies;
-    ColumnPool<proto::SetColumns> sets;
-    ColumnPool<proto::GraphColumns> graphs;
-    ColumnPool<proto::ApiColumns> api;
+    proto::ColumnPool<proto::KernelColumns> kernels;
+    proto::ColumnPool<proto::CopyColumns> copies;
+    proto::ColumnPool<proto::SetColumns> sets;
+    proto::ColumnPool<proto::GraphColumns> graphs;
+    proto::ColumnPool<proto::ApiColumns> api;
     proto::SyncColumns syncs;
     proto::CudaEventColumns events;
     proto::OverheadColumns overheads;
@@ -81,8 +81,8 @@ class FileLoader {
   struct Lane {
     int32_t device, stream;
   };
-  // A batch of GPU work whose records are in order and can be true. Points into BatchPools, and where
-  // a column holds nothing is null.
+  // A batch of GPU work whose records are in order and can be true. Points into BatchPools, and
+  // where a column holds nothing is null.
   struct OpLane {
     GpuOp common = {};  // what all of them have in common
     LaneTimes times = {};
@@ -121,7 +121,7 @@ class FileLoader {
     ClockReader clock;
   };
 
-  void LoadFrame(const proto::Frame& frame, FileState* file);
+  void LoadFrame(proto::Frame* frame, FileState* file);
   void LoadPacket(const Packet& packet, const FrameHeader& header, FileState* file);
   void LoadDictionary(const Dictionary& dictionary, FileState* file);
   void DescribeDevice(const DeviceInfo& info, FileState* file);
@@ -130,11 +130,11 @@ class FileLoader {
   void LoadEnd(const End& end, const FrameHeader& header, FileState* file);
   void LoadLoss(const Loss& loss, const FrameHeader& header, FileState* file);
   void LoadBlind(const BlindPeriod& blind, const FrameHeader& header, FileState* file);
-  void LoadKernels(const KernelBatch& batch, const FrameHeader& header, FileState* file);
+  void LoadKernels(proto::KernelColumns* columns, FileState* file);
   void LoadCopies(const CopyBatch& batch, const FrameHeader& header, FileState* file);
   void LoadSets(const SetBatch& batch, const FrameHeader& header, FileState* file);
   void LoadGraphs(const GraphBatch& batch, const FrameHeader& header, FileState* file);
-  void LoadApi(const ApiBatch& batch, const FrameHeader& header, FileState* file);
+  void LoadApi(proto::ApiColumns* columns, FileState* file);
   void LoadSyncs(const SyncBatch& batch, const FrameHeader& header, FileState* file);
   void LoadEvents(const CudaEventBatch& batch, const FrameHeader& header, FileState* file);
   void LoadOverheads(const OverheadBatch& batch, const FrameHeader& header, FileState* file);

@@ -52,7 +52,7 @@ void FramePrefetcher::ReadAll() {
   }
 }
 
-const proto::Frame* FramePrefetcher::Next() {
+proto::Frame* FramePrefetcher::Next() {
   if (!thread_.joinable()) return reader_->Next(&frames_[0]) ? &frames_[0] : nullptr;
   std::unique_lock lock(mutex_);
   released_ = taken_;

@@ -27,7 +27,7 @@ class FramePrefetcher {
   FramePrefetcher& operator=(const FramePrefetcher&) = delete;
 
   // The next frame, valid until the next call; nullptr at the end.
-  const proto::Frame* Next();
+  proto::Frame* Next();
 
  private:
   void ReadAll();

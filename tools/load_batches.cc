@@ -139,9 +139,7 @@ FileLoader::OpLane FileLoader::OpLaneOf(const proto::GpuColumns& columns, OpKind
   return lane;
 }
 
-void FileLoader::LoadKernels(const KernelBatch& batch, const FrameHeader& header, FileState* file) {
-  proto::KernelColumns* columns = columns_.kernels.Next();
-  proto::Decode(batch, header, columns);
+void FileLoader::LoadKernels(proto::KernelColumns* columns, FileState* file) {
   OpLane lane = OpLaneOf(*columns, OpKind::kKernel, OpClass::kCompute, file);
   lane.shapes = &file->ids.shapes;
   lane.shape = columns->shape.data();
@@ -169,9 +167,7 @@ void FileLoader::LoadGraphs(const GraphBatch& batch, const FrameHeader& header, 
   AddOps(columns, OpLaneOf(*columns, OpKind::kGraph, OpClass::kCompute, file));
 }
 
-void FileLoader::LoadApi(const ApiBatch& batch, const FrameHeader& header, FileState* file) {
-  proto::ApiColumns* columns = columns_.api.Next();
-  proto::Decode(batch, header, columns);
+void FileLoader::LoadApi(proto::ApiColumns* columns, FileState* file) {
   const std::vector<int32_t>& symbols = file->ids.symbols;
   const auto known = [&symbols](uint32_t symbol) { return Lookup(symbols, symbol) >= 0; };
   const bool all_known = std::all_of(columns->symbol.begin(), columns->symbol.end(), known);

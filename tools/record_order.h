@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 #include "proto/columns.h"
@@ -27,29 +26,6 @@ void Select(const std::vector<uint32_t>& records, proto::CopyColumns* columns);
 void Select(const std::vector<uint32_t>& records, proto::SetColumns* columns);
 void Select(const std::vector<uint32_t>& records, proto::GraphColumns* columns);
 void Select(const std::vector<uint32_t>& records, proto::ApiColumns* columns);
-
-// Columns that keep their memory from frame to frame.
-template <typename Columns>
-class ColumnPool {
- public:
-  // Stays where it is until Reset.
-  Columns* Next() {
-    if (used_ == items_.size()) items_.emplace_back();
-    return &items_[used_++];
-  }
-  void Reset() {
-    used_ = 0;
-    size_t room = 0;
-    for (const Columns& columns : items_) room += columns.start_ns.capacity();
-    if (room > kMostKeptRecords) items_.clear();
-  }
-
- private:
-  // Some 50 bytes each. Real frames stay below; files made to use memory do not make us keep it.
-  static constexpr size_t kMostKeptRecords = size_t{1} << 21;
-  std::deque<Columns> items_;
-  size_t used_ = 0;
-};
 
 }  // namespace gpuprobe::tools
 

@@ -65,7 +65,7 @@ void ReadAsFrame(std::string_view content) {
   Trace trace;
   if (ParseFrame(content, &trace) != nullptr) return;
   uint64_t packets = 0, fields = 0;
-  CountUnknown(trace, &packets, &fields);
+  CountUnknown(trace, {}, &packets, &fields);
   DecodeAll(trace);
 }
 
