@@ -61,31 +61,29 @@ class PackedColumn {
       std::fill(out, out + count, 0);
       return true;
     }
+    // Copies: what is written to `out` could be these members, as far as the compiler knows.
+    const uint8_t* at = at_;
+    const uint8_t* const end = end_;
     size_t i = 0;
-    while (end_ - at_ >= 8 && i + 8 <= count) {
+    while (end - at >= 8 && i + 8 <= count) {
       uint64_t word;
-      std::memcpy(&word, at_, 8);
-      uint64_t ends = ~word & kContinues;
+      std::memcpy(&word, at, 8);
+      const uint64_t ends = ~word & kContinues;
       if (ends == kContinues) {  // eight values of one byte
         for (size_t k = 0; k < 8; ++k) out[i + k] = word >> (8 * k) & 0xff;
-        at_ += 8;
+        at += 8;
         i += 8;
-        continue;
+      } else if (ends != 0) {  // one value, without a branch that depends on its length
+        out[i++] = JoinGroups(word & (ends ^ (ends - 1)));
+        at += std::countr_zero(ends) / 8 + 1;
+      } else if ((at = ReadVarint(at, end, &out[i++])) == nullptr) {
+        return false;
       }
-      if (ends == 0) {  // longer than eight bytes
-        at_ = ReadVarint(at_, end_, &out[i++]);
-        if (at_ == nullptr) return false;
-        continue;
-      }
-      // Those that end in this word: in turn, without a branch that depends on their lengths.
-      const int bytes = std::countr_zero(ends) / 8 + 1;
-      out[i++] = JoinGroups(word & (ends ^ (ends - 1)));
-      at_ += bytes;
     }
     for (; i < count; ++i) {
-      at_ = ReadVarint(at_, end_, &out[i]);
-      if (at_ == nullptr) return false;
+      if ((at = ReadVarint(at, end, &out[i])) == nullptr) return false;
     }
+    at_ = at;
     return true;
   }
 

@@ -137,19 +137,30 @@ bool TakeBatches(std::string_view data, FrameBatches* batches, std::string* rest
   return true;
 }
 
-void CountUnknownFields(const google::protobuf::Message& message, uint64_t* fields) {
+bool HoldsMessages(const google::protobuf::Descriptor& type) {
+  for (int i = 0; i < type.field_count(); ++i) {
+    if (type.field(i)->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE)
+      return true;
+  }
+  return false;
+}
+
+void CountUnknownFields(const google::protobuf::Message& message, bool holds_messages,
+                        uint64_t* fields) {
   const google::protobuf::Reflection* reflection = message.GetReflection();
   *fields += static_cast<uint64_t>(reflection->GetUnknownFields(message).field_count());
+  if (!holds_messages) return;
   std::vector<const google::protobuf::FieldDescriptor*> present;
   reflection->ListFields(message, &present);
   for (const auto* field : present) {
     if (field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) continue;
+    const bool deeper = HoldsMessages(*field->message_type());
     if (!field->is_repeated()) {
-      CountUnknownFields(reflection->GetMessage(message, field), fields);
+      CountUnknownFields(reflection->GetMessage(message, field), deeper, fields);
       continue;
     }
     for (int i = 0; i < reflection->FieldSize(message, field); ++i) {
-      CountUnknownFields(reflection->GetRepeatedMessage(message, field, i), fields);
+      CountUnknownFields(reflection->GetRepeatedMessage(message, field, i), deeper, fields);
     }
   }
 }
@@ -191,7 +202,7 @@ void CountUnknown(const Trace& trace, const FrameBatches& batches, uint64_t* pac
     if (packet.data_case() == Packet::DATA_NOT_SET) {
       ++*packets;
     } else {
-      CountUnknownFields(packet, fields);
+      CountUnknownFields(packet, true, fields);
     }
   }
   *packets -= batches.batches().size();
