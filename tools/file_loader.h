@@ -81,8 +81,8 @@ class FileLoader {
   struct Lane {
     int32_t device, stream;
   };
-  // A batch of GPU work whose records are in order and can be true. Points into BatchPools, and
-  // where a column holds nothing is null.
+  // A batch of GPU work, or a piece of one, whose records are in order and can be true. Points into
+  // BatchPools, and where a column holds nothing is null.
   struct OpLane {
     GpuOp common = {};  // what all of them have in common
     LaneTimes times = {};
@@ -94,14 +94,17 @@ class FileLoader {
     const std::vector<ShapeIds>* shapes = nullptr;
 
     template <typename Batch>
-    void Take(const Batch& columns);
+    void Take(const Batch& columns, size_t first, size_t end);
     // Of what the frame does not define: nothing.
     ShapeIds ShapeOf(size_t i) const {
       return shape[i] < shapes->size() ? (*shapes)[shape[i]] : ShapeIds{-1, -1, common.op_class};
     }
   };
-  struct CallLane {
-    const proto::ApiColumns* columns;
+  struct CallLane {  // the same of host calls
+    LaneTimes times;
+    const uint32_t* correlation;
+    const uint32_t* symbol;
+    const int32_t* result;
     int32_t thread;
   };
   // What is known of one trace of the file being read.
@@ -178,6 +181,7 @@ class FileLoader {
   // Reused.
   std::vector<LaneTimes> lane_times_;
   std::vector<uint32_t> selected_;
+  std::vector<size_t> piece_ends_;
   std::vector<uint8_t> used_symbols_;
   std::vector<bool> communicates_;  // parallel to Timeline::names
   absl::flat_hash_map<std::string, int32_t> names_, device_by_uuid_;

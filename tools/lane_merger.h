@@ -32,9 +32,9 @@ class LaneMerger {
     }
     for (size_t i = heap_.size() / 2; i-- > 0;) SiftDown(i);
     while (heap_.size() > 1) {
-      Head& head = heap_[0];
-      const Head next = heap_.size() > 2 && Before(heap_[2], heap_[1]) ? heap_[2] : heap_[1];
-      const LaneTimes& times = lanes[head.lane];
+      const Head& next = heap_.size() > 2 && Before(heap_[2], heap_[1]) ? heap_[2] : heap_[1];
+      const LaneTimes& times = lanes[heap_[0].lane];
+      Head head = heap_[0];
       const size_t first = head.at;
       do {
         ++head.at;
@@ -47,6 +47,7 @@ class LaneMerger {
         head = heap_.back();
         heap_.pop_back();
       }
+      heap_[0] = head;
       SiftDown(0);
     }
     if (!heap_.empty()) emit(heap_[0].lane, heap_[0].at, lanes[heap_[0].lane].count);

@@ -65,16 +65,19 @@ int32_t Lookup(const std::vector<int32_t>& ids, uint32_t id) {
 }  // namespace
 
 template <typename Batch>
-void FileLoader::OpLane::Take(const Batch& columns) {
-  times = {columns.start_ns.data(), columns.end_ns.data(), columns.count};
-  correlation = columns.correlation.data();
-  if (!columns.OnlyZeros(proto::BatchColumns::kGraphId)) graph_id = columns.graph_id.data();
-  if constexpr (requires { columns.graph_node_id; }) {
-    if (!columns.OnlyZeros(proto::BatchColumns::kGraphNodeId))
-      graph_node_id = columns.graph_node_id.data();
+void FileLoader::OpLane::Take(const Batch& columns, size_t first, size_t end) {
+  times = {columns.start_ns.data() + first, columns.end_ns.data() + first, end - first};
+  correlation = columns.correlation.data() + first;
+  if (!columns.OnlyZeros(proto::BatchColumns::kGraphId)) {
+    graph_id = columns.graph_id.data() + first;
   }
-  if constexpr (requires { columns.bytes; }) bytes = columns.bytes.data();
-  if constexpr (requires { columns.shape; }) shape = columns.shape.data();
+  if constexpr (requires { columns.graph_node_id; }) {
+    if (!columns.OnlyZeros(proto::BatchColumns::kGraphNodeId)) {
+      graph_node_id = columns.graph_node_id.data() + first;
+    }
+  }
+  if constexpr (requires { columns.bytes; }) bytes = columns.bytes.data() + first;
+  if constexpr (requires { columns.shape; }) shape = columns.shape.data() + first;
 }
 
 FileLoader::Lane FileLoader::LaneOf(const proto::GpuColumns& columns, FileState* file) {
@@ -109,7 +112,7 @@ void FileLoader::AddOps(Batch* columns, const OpLane& lane) {
   }
   const bool all =
       budget_.AllBelievable(columns->start_ns.data(), columns->end_ns.data(), columns->count);
-  if (!all || !InOrder(*columns)) {
+  if (!all || !SplitInOrder(*columns, &piece_ends_)) {
     selected_.clear();
     for (size_t i = 0; i < columns->count; ++i) {
       if (all || Believable(columns->start_ns[i], columns->end_ns[i])) {
@@ -120,9 +123,14 @@ void FileLoader::AddOps(Batch* columns, const OpLane& lane) {
     }
     SortByTime(*columns, &selected_);
     Select(selected_, columns);
+    piece_ends_ = {columns->count};
   }
-  op_lanes_.push_back(lane);
-  op_lanes_.back().Take(*columns);
+  size_t first = 0;
+  for (const size_t end : piece_ends_) {
+    op_lanes_.push_back(lane);
+    op_lanes_.back().Take(*columns, first, end);
+    first = end;
+  }
   pending_records_ += columns->count;
 }
 
@@ -173,7 +181,7 @@ void FileLoader::LoadApi(proto::ApiColumns* columns, FileState* file) {
   const bool all_known = std::all_of(columns->symbol.begin(), columns->symbol.end(), known);
   const bool all = all_known && budget_.AllBelievable(columns->start_ns.data(),
                                                       columns->end_ns.data(), columns->count);
-  if (!all || !InOrder(*columns)) {
+  if (!all || !SplitInOrder(*columns, &piece_ends_)) {
     selected_.clear();
     for (size_t i = 0; i < columns->count; ++i) {
       if (all ||
@@ -185,8 +193,19 @@ void FileLoader::LoadApi(proto::ApiColumns* columns, FileState* file) {
     }
     SortByTime(*columns, &selected_);
     Select(selected_, columns);
+    piece_ends_ = {columns->count};
   }
-  call_lanes_.push_back({columns, ThreadOf(columns->thread, file)});
+  const int32_t thread = ThreadOf(columns->thread, file);
+  size_t first = 0;
+  for (const size_t end : piece_ends_) {
+    call_lanes_.push_back(
+        {{columns->start_ns.data() + first, columns->end_ns.data() + first, end - first},
+         columns->correlation.data() + first,
+         columns->symbol.data() + first,
+         columns->result.data() + first,
+         thread});
+    first = end;
+  }
   pending_records_ += columns->count;
 }
 
@@ -226,23 +245,26 @@ void FileLoader::MergeCalls(const FileState& file) {
   lane_times_.clear();
   size_t count = 0;
   for (const CallLane& lane : call_lanes_) {
-    const proto::ApiColumns& columns = *lane.columns;
-    lane_times_.push_back({columns.start_ns.data(), columns.end_ns.data(), columns.count});
-    count += columns.count;
+    lane_times_.push_back(lane.times);
+    count += lane.times.count;
   }
   std::vector<HostCall>& calls = run_->timeline.calls;
   MakeRoom(count, ExpectedInTheEnd(calls.size() + count), &calls);
   RoomWriter<HostCall> out(count, &calls);
   used_symbols_.assign(run_->timeline.symbols.size(), 0);
-  merger_.Merge(lane_times_, [&](size_t which, size_t first, size_t last) {
+  const int32_t* const symbols = file.ids.symbols.data();  // all ids have been checked
+  merger_.Merge(lane_times_, [&, process = file.process](size_t which, size_t first, size_t last) {
     const CallLane& lane = call_lanes_[which];
-    const proto::ApiColumns& columns = *lane.columns;
     for (size_t i = first; i < last; ++i) {
-      const int32_t symbol = file.ids.symbols[columns.symbol[i]];
+      const int32_t symbol = symbols[lane.symbol[i]];
       used_symbols_[static_cast<size_t>(symbol)] = 1;
-      *out.Next() = {columns.start_ns[i], columns.end_ns[i], columns.correlation[i],
-                     file.process,        lane.thread,       symbol,
-                     columns.result[i]};
+      *out.Next() = {lane.times.start_ns[i],
+                     lane.times.end_ns[i],
+                     lane.correlation[i],
+                     process,
+                     lane.thread,
+                     symbol,
+                     lane.result[i]};
     }
   });
   runs_.calls.push_back({calls.size(), true});

@@ -29,14 +29,18 @@ void SelectGpu(const std::vector<uint32_t>& records, proto::GpuColumns* columns)
 
 }  // namespace
 
-bool InOrder(const proto::BatchColumns& columns) {
+bool SplitInOrder(const proto::BatchColumns& columns, std::vector<size_t>* ends) {
+  constexpr size_t kFewPieces = 8;
   const int64_t* start = columns.start_ns.data();
   const int64_t* end = columns.end_ns.data();
-  bool out_of_order = false;
+  ends->clear();
   for (size_t i = 1; i < columns.count; ++i) {
-    out_of_order |= start[i] < start[i - 1] || (start[i] == start[i - 1] && end[i] < end[i - 1]);
+    if (start[i] > start[i - 1] || (start[i] == start[i - 1] && end[i] >= end[i - 1])) continue;
+    if (ends->size() + 1 == kFewPieces) return false;
+    ends->push_back(i);
   }
-  return !out_of_order;
+  ends->push_back(columns.count);
+  return true;
 }
 
 void SortByTime(const proto::BatchColumns& columns, std::vector<uint32_t>* records) {

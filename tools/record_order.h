@@ -13,8 +13,11 @@
 
 namespace gpuprobe::tools {
 
-// Whether the records come in order of (start, end), as those of a GPU stream do.
-bool InOrder(const proto::BatchColumns& columns);
+// Cuts the records into pieces in order of (start, end), as few as can be; `ends`: where each piece
+// ends. False if there are more than a few. A GPU stream or a host thread is in order as a rule,
+// and in two or three pieces where CUPTI handed out its buffers in another order than they were
+// filled.
+bool SplitInOrder(const proto::BatchColumns& columns, std::vector<size_t>* ends);
 
 // Sorts `records`, ascending indices of records, by (start, end). Stable; fast where few are out of
 // place: nested calls are recorded from the inside out.
