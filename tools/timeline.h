@@ -21,22 +21,23 @@ enum class OpKind : uint8_t { kKernel, kCopy, kSet, kGraph };
 // Kernels by name (nccl...); graphs: compute.
 enum class OpClass : uint8_t { kCompute, kCommunication, kCopy };
 
-// One piece of GPU work.
+// One piece of GPU work. One cache line: a trace has millions.
 struct GpuOp {
   int64_t start_ns, end_ns;
   uint64_t bytes;  // copies and sets
-  uint32_t correlation;
-  int32_t device;   // index in Timeline::devices
-  int32_t stream;   // index in Timeline::streams
-  int32_t process;  // index in Timeline::processes
-  int32_t name;     // kernels: index in Timeline::names; else -1
-  int32_t shape;    // kernels: index in Timeline::shapes; copies: in copy_shapes; else -1
-  uint32_t graph_id;
   uint64_t graph_node_id;
+  uint32_t graph_id;
+  uint32_t correlation;
+  int32_t stream;           // index in Timeline::streams
+  int32_t process;          // index in Timeline::processes
+  int32_t name;             // kernels: index in Timeline::names; else -1
+  int32_t shape;            // kernels: index in Timeline::shapes; copies: in copy_shapes; else -1
   int32_t submission = -1;  // index in Timeline::calls of the call that submitted it; -1: not seen
-  OpKind kind;
-  OpClass op_class;
+  int32_t device : 28;      // index in Timeline::devices
+  OpKind kind : 2;
+  OpClass op_class : 2;
 };
+static_assert(sizeof(GpuOp) == 64);
 
 // GPU work whose times are unusable (0/0, unfinished, invalid): counted, never in arithmetic.
 struct UntimedOp {

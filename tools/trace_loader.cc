@@ -22,21 +22,21 @@
 namespace gpuprobe::tools {
 namespace {
 
-template <typename T>
-bool ByStart(const T& a, const T& b) {
-  return std::pair(a.start_ns, a.end_ns) < std::pair(b.start_ns, b.end_ns);
-}
+// An object, not a function: sorting calls it inline.
+constexpr auto kByStart = [](const auto& a, const auto& b) {
+  return a.start_ns != b.start_ns ? a.start_ns < b.start_ns : a.end_ns < b.end_ns;
+};
 
 template <typename T>
 void SortByStart(std::vector<T>* items) {
-  if (!std::is_sorted(items->begin(), items->end(), ByStart<T>)) {
-    std::stable_sort(items->begin(), items->end(), ByStart<T>);
+  if (!std::is_sorted(items->begin(), items->end(), kByStart)) {
+    std::stable_sort(items->begin(), items->end(), kByStart);
   }
 }
 
 void SortTimeline(const RecordRuns& runs, Timeline* timeline) {
-  MergeRuns(&timeline->ops, runs.ops, ByStart<GpuOp>);
-  MergeRuns(&timeline->calls, runs.calls, ByStart<HostCall>);
+  MergeRuns(&timeline->ops, runs.ops, kByStart);
+  MergeRuns(&timeline->calls, runs.calls, kByStart);
   SortByStart(&timeline->syncs);
   SortByStart(&timeline->overheads);
   std::stable_sort(timeline->blinds.begin(), timeline->blinds.end(),
@@ -174,6 +174,16 @@ absl::Status CheckOneFormat(const std::vector<std::string>& paths) {
   return absl::OkStatus();
 }
 
+uint64_t TotalBytes(const std::vector<std::string>& paths) {
+  uint64_t total = 0;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    const uint64_t bytes = std::filesystem::file_size(path, error);
+    if (!error) total += bytes;
+  }
+  return total;
+}
+
 absl::Status LoadFile(const std::string& path, LoadedRun* run, FileLoader* loader,
                       KinetoLoader* kineto) {
   const Source source = DetectSourceOfFile(path);
@@ -228,6 +238,7 @@ absl::StatusOr<LoadedRun> LoadRun(const InputFiles& files, Linking linking) {
   run.notices = files.notices;
   if (absl::Status status = CheckOneFormat(files.paths); !status.ok()) return status;
   FileLoader loader(&run);
+  loader.ExpectBytes(TotalBytes(files.paths));
   KinetoLoader kineto(&run);
   for (const std::string& path : files.paths) {
     const absl::Status status = LoadFile(path, &run, &loader, &kineto);

@@ -235,7 +235,9 @@ void NsysLoader::ResolveStrings() {
   for (size_t i = first_op_; i < timeline.ops.size(); ++i) {
     GpuOp& op = timeline.ops[i];
     if (op.kind == OpKind::kKernel) {
-      std::tie(op.name, op.op_class) = names[static_cast<size_t>(op.name)];
+      const auto& [name, op_class] = names[static_cast<size_t>(op.name)];
+      op.name = name;
+      op.op_class = op_class;
     }
   }
   for (size_t i = first_untimed_; i < timeline.untimed.size(); ++i) {
@@ -406,10 +408,13 @@ void NsysLoader::PlaceDevices() {
     placed[static_cast<size_t>(number)] = static_cast<int32_t>(known - timeline.devices.begin());
     if (known == timeline.devices.end()) timeline.devices.push_back(device);
   }
-  const auto place = [&placed](int32_t* device) {
-    if (*device >= 0) *device = placed[static_cast<size_t>(*device)];
+  const auto place_of = [&placed](int32_t device) {
+    return device < 0 ? device : placed[static_cast<size_t>(device)];
   };
-  for (size_t i = first_op_; i < timeline.ops.size(); ++i) place(&timeline.ops[i].device);
+  for (size_t i = first_op_; i < timeline.ops.size(); ++i) {
+    timeline.ops[i].device = place_of(timeline.ops[i].device);
+  }
+  const auto place = [&place_of](int32_t* device) { *device = place_of(*device); };
   for (size_t i = first_untimed_; i < timeline.untimed.size(); ++i)
     place(&timeline.untimed[i].device);
   for (size_t i = first_sync_; i < timeline.syncs.size(); ++i) place(&timeline.syncs[i].device);
