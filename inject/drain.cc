@@ -151,6 +151,11 @@ proto::WriterHooks Drain::Hooks(Session* session) {
   hooks.to_trace_ns = [](void* user, int64_t record_ns) {
     return static_cast<Session*>(user)->clock_.ToTrace(record_ns);
   };
+  hooks.constant_offset = [](void* user) {
+    proto::ConstantOffset offset = {1, INT64_MAX, 0};
+    if (!static_cast<Session*>(user)->clock_.IsConstant(&offset.offset_ns)) offset.last_ns = 0;
+    return offset;
+  };
   hooks.read_name = &ReadName;
   hooks.api_name = &ApiName;
   hooks.add_packets = &Drain::AddPackets;
