@@ -74,7 +74,7 @@ void FrameDictionary::BeginFrame() {
   encoded_.CutTo(0);
   if (name_count_ != 0) std::memset(name_slots_, 0, kNameSlots * sizeof(*name_slots_));
   if (shape_entries_ != 0) std::memset(shape_slots_, 0, kShapeSlots * sizeof(*shape_slots_));
-  name_count_ = shape_entries_ = shape_count_ = last_shape_ = 0;
+  name_count_ = shape_entries_ = shape_count_ = 0;
   std::memset(direct_symbols_, 0, sizeof(direct_symbols_));
   placeholder_ = 0;
   pointers_.Clear();
@@ -150,26 +150,30 @@ bool FrameDictionary::IsShape(const ShapeEntry& entry, const KernelRecord& r) {
   return difference == 0;
 }
 
-// A training step launches its kernels in the same order again and again.
-uint32_t FrameDictionary::KnownShape(const KernelRecord& r) {
-  if (shape_entries_ == 0) return kUnknown;
-  const uint32_t next = shapes_[last_shape_].next;
-  const ShapeEntry& entry = shapes_[next];
-  if (next >= shape_entries_ || !IsShape(entry, r) ||
-      entry.pointer_generation != pointer_generation_ ||
+// Two sums of products instead of a chain: the products do not wait for each other.
+uint64_t FrameDictionary::HashShape(const KernelRecord& r) {
+  const uint64_t even = ShapeWord(r, 0) + ShapeWord(r, 2) * 0x9fb21c651e98df25u +
+                        ShapeWord(r, 4) * 0xd6e8feb86659fd93u +
+                        ShapeWord(r, 6) * 0xc2b2ae3d27d4eb4fu;
+  const uint64_t odd = ShapeWord(r, 1) + ShapeWord(r, 3) * 0xa0761d6478bd642fu +
+                       ShapeWord(r, 5) * 0x8ebc6af09c88c6e3u +
+                       ShapeWord(r, 7) * 0x589965cc75374cc3u;
+  return Mix(even, odd);
+}
+
+uint32_t FrameDictionary::KnownShape(const KernelRecord& r) const {
+  const uint32_t index = shape_slots_[HashShape(r) & (kShapeSlots - 1)];
+  if (index == 0) return kUnknown;
+  const ShapeEntry& entry = shapes_[index - 1];
+  if (!IsShape(entry, r) || entry.pointer_generation != pointer_generation_ ||
       (entry.name == placeholder_ && placeholder_ != 0)) {
     return kUnknown;
   }
-  last_shape_ = next;
   return entry.id;
 }
 
 bool FrameDictionary::Shape(const KernelRecord& r, ShapeRef* out) {
-  uint64_t words[kShapeWords];
-  for (size_t i = 0; i < kShapeWords; ++i) words[i] = ShapeWord(r, i);
-  const uint64_t hash = Mix(Mix(words[0], words[1]) ^ Mix(words[2], words[3]),
-                            Mix(words[4], words[5]) ^ Mix(words[6], words[7]));
-  size_t slot = hash & (kShapeSlots - 1);
+  size_t slot = HashShape(r) & (kShapeSlots - 1);
   ShapeEntry* entry = nullptr;
   for (; shape_slots_[slot] != 0; slot = (slot + 1) & (kShapeSlots - 1)) {
     ShapeEntry* candidate = &shapes_[shape_slots_[slot] - 1];
@@ -187,19 +191,15 @@ bool FrameDictionary::Shape(const KernelRecord& r, ShapeRef* out) {
       if (entry == nullptr) {
         entry = &shapes_[shape_entries_];
         shape_slots_[slot] = ++shape_entries_;
-        std::memcpy(entry->words, words, sizeof(words));
+        for (size_t i = 0; i < kShapeWords; ++i) entry->words[i] = ShapeWord(r, i);
         entry->launch_type = r.launch_type;
         entry->device_launched = r.device_launched;
-        entry->next = 0;  // left by an earlier frame
       }
       entry->name = name;
       entry->id = id;
     }
     entry->pointer_generation = pointer_generation_;
   }
-  const uint32_t index = static_cast<uint32_t>(entry - shapes_);
-  shapes_[last_shape_].next = index;
-  last_shape_ = index;
   out->id = entry->id;
   out->name_replaced = entry->name == placeholder_ && placeholder_ != 0;
   return true;

@@ -58,7 +58,7 @@ class FrameDictionary {
                : kUnknown;
   }
   // Also kUnknown where the name could not be read.
-  uint32_t KnownShape(const KernelRecord& r);
+  uint32_t KnownShape(const KernelRecord& r) const;
 
   // Fields of the Dictionary message, as they stand in the frame.
   const WireWriter& encoded() const { return encoded_; }
@@ -70,7 +70,6 @@ class FrameDictionary {
     uint64_t words[kShapeWords];
     uint32_t pointer_generation;  // in which the name was last read
     uint32_t name;
-    uint32_t next;  // entry of the kernel that came after this one the last time
     uint16_t id;
     uint8_t launch_type;
     bool device_launched;
@@ -89,6 +88,7 @@ class FrameDictionary {
   bool InternName(const char* text, size_t size, uint32_t* id);
   bool Placeholder(uint32_t* id);
   bool AddShape(const KernelRecord& r, uint32_t name, uint16_t* id);
+  static uint64_t HashShape(const KernelRecord& r);
   static bool IsShape(const ShapeEntry& entry, const KernelRecord& r);
 
   WriterHooks hooks_ = {};
