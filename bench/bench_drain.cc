@@ -101,9 +101,8 @@ proto::WriterHooks Hooks(Session* session) {
     return static_cast<Session*>(user)->clock.ToTrace(ns);
   };
   hooks.constant_offset = [](void* user) {
-    proto::ConstantOffset offset = {1, INT64_MAX, 0};
-    if (!static_cast<Session*>(user)->clock.IsConstant(&offset.offset_ns)) offset.last_ns = 0;
-    return offset;
+    const bool all = static_cast<Session*>(user)->clock.TimesAreTraceTimes();
+    return proto::ConstantOffset{1, all ? INT64_MAX : 0, 0};
   };
   hooks.read_name = [](void*, const char* name, char* out, size_t capacity) {
     const size_t size = strnlen(name, capacity);

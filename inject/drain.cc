@@ -152,9 +152,8 @@ proto::WriterHooks Drain::Hooks(Session* session) {
     return static_cast<Session*>(user)->clock_.ToTrace(record_ns);
   };
   hooks.constant_offset = [](void* user) {
-    proto::ConstantOffset offset = {1, INT64_MAX, 0};
-    if (!static_cast<Session*>(user)->clock_.IsConstant(&offset.offset_ns)) offset.last_ns = 0;
-    return offset;
+    const bool all = static_cast<Session*>(user)->clock_.TimesAreTraceTimes();
+    return proto::ConstantOffset{1, all ? INT64_MAX : 0, 0};
   };
   hooks.read_name = &ReadName;
   hooks.api_name = &ApiName;
