@@ -18,6 +18,7 @@ namespace decode_internal {
 // How far ahead of the walk memory is asked for: another core has written the buffer, and the
 // processor's own read-ahead stops at every page. Past the end it is a hint that comes to nothing.
 inline constexpr size_t kPrefetchBytes = 2048;
+inline constexpr size_t kCacheLineBytes = 64;
 
 // CUPTI_ERROR_MAX_LIMIT_REACHED: how cuptiActivityGetNextRecord says that a buffer holds no more.
 inline constexpr Result kMaxLimitReached = 12;
@@ -309,7 +310,9 @@ void BufferDecoder::DecodeByOwnWalk(uint8_t* buffer, size_t valid_bytes, Sink* s
     const uint32_t kind = LoadU32(record);
     const size_t size = SizeOfKind(kind);
     if (size == 0 || size > static_cast<size_t>(end - record)) break;
-    __builtin_prefetch(record + decode_internal::kPrefetchBytes);
+    for (size_t at = 0; at < size; at += decode_internal::kCacheLineBytes) {
+      __builtin_prefetch(record + decode_internal::kPrefetchBytes + at);
+    }
     // Most records are calls, and nothing else about them has to be asked.
     if (kind == static_cast<uint32_t>(Kind::kRuntime) && size >= MinimumRecordSize(kind)) {
       DecodeApi(ApiDomain::kRuntime, record, size, end, sink, stats);
