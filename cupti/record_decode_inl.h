@@ -310,13 +310,15 @@ void BufferDecoder::DecodeByOwnWalk(uint8_t* buffer, size_t valid_bytes, Sink* s
     const uint32_t kind = LoadU32(record);
     const size_t size = SizeOfKind(kind);
     if (size == 0 || size > static_cast<size_t>(end - record)) break;
-    for (size_t at = 0; at < size; at += decode_internal::kCacheLineBytes) {
-      __builtin_prefetch(record + decode_internal::kPrefetchBytes + at);
-    }
+    __builtin_prefetch(record + decode_internal::kPrefetchBytes);
     // Most records are calls, and nothing else about them has to be asked.
     if (kind == static_cast<uint32_t>(Kind::kRuntime) && size >= MinimumRecordSize(kind)) {
       DecodeApi(ApiDomain::kRuntime, record, size, end, sink, stats);
     } else {
+      for (size_t at = decode_internal::kCacheLineBytes; at < size;
+           at += decode_internal::kCacheLineBytes) {
+        __builtin_prefetch(record + decode_internal::kPrefetchBytes + at);
+      }
       DecodeRecord(kind, record, size, end, sink, stats);
     }
     record += size;
