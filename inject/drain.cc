@@ -151,6 +151,10 @@ proto::WriterHooks Drain::Hooks(Session* session) {
   hooks.to_trace_ns = [](void* user, int64_t record_ns) {
     return static_cast<Session*>(user)->clock_.ToTrace(record_ns);
   };
+  hooks.constant_offset = [](void* user) {
+    const bool all = static_cast<Session*>(user)->clock_.TimesAreTraceTimes();
+    return proto::ConstantOffset{1, all ? INT64_MAX : 0, 0};
+  };
   hooks.read_name = &ReadName;
   hooks.api_name = &ApiName;
   hooks.add_packets = &Drain::AddPackets;
@@ -309,7 +313,7 @@ void Drain::OnEvent(const SessionEvent& event) {
         blind_begin_ns_ = 0;
       }
       // Once more, where graphs are recorded in another way from now on.
-      if (s_.source_.graph_level_given_up()) s_.capture_written_ = false;
+      if (s_.source_.graph_level_given_up() && !s_.graph_nodes_told_) s_.capture_written_ = false;
       break;
     default:
       break;
@@ -528,7 +532,8 @@ void Drain::AddCapture(proto::PacketBuilder* out) {
   AddOutcomes(8, s_.attributes_, s_.attribute_count_, out);
   out->AddString(9, s_.off_reason_);
   for (size_t i = 0; i < s_.warnings_.count; ++i) out->AddString(10, s_.warnings_.text[i]);
-  out->AddUint(11, s_.config_.graph_nodes || s_.source_.graph_level_given_up() ? 1 : 0);
+  s_.graph_nodes_told_ = s_.config_.graph_nodes || s_.source_.graph_level_given_up();
+  out->AddUint(11, s_.graph_nodes_told_ ? 1 : 0);
   out->AddUint(12, s_.config_.latency_timestamps ? 1 : 0);
   out->EndPacket();
 }

@@ -162,6 +162,7 @@ class Session {
   proto::TraceWriter writer_;
   ThreadNames thread_names_;
   bool capture_written_ = false;
+  bool graph_nodes_told_ = false;  // the last CaptureInfo said that graphs are recorded by node
   uint64_t cupti_bytes_ = 0, buffers_completed_ = 0, flush_calls_ = 0, flush_ns_ = 0;
 };
 

@@ -70,6 +70,7 @@ bool TraceWriter::State::Init(const WriterOptions& o, const WriterHooks& h, Aren
   compressor.TakeOutput(arena, raw_bytes);
   if (!arena->fits()) return false;
   batch_limit = raw_bytes - kFixedBytes;
+  AskOffset();
   return compressor.Init();
 }
 
@@ -239,6 +240,7 @@ bool TraceWriter::State::WriteFrame(const EndInfo* end) {
   }
   ++sequence;  // also of a frame that is lost: the hole shows where
   BeginFrame();
+  AskOffset();
   return written;
 }
 

@@ -33,12 +33,13 @@ struct Lane {
 
 // Staged records. What hardly any record has stands in arrays of its own (KernelGraph,
 // KernelLatency, results of API calls), read only where the record's flag says so.
-inline constexpr uint16_t kHasGraph = 1, kHasLatency = 2;
+inline constexpr uint16_t kHasGraph = 1, kHasLatency = 2;  // kernels
+inline constexpr uint16_t kHasFailed = 1;                  // calls: the result is not 0
 
 struct StagedKernel {
   int64_t start_ns, end_ns;
   uint32_t correlation;
-  uint16_t shape;
+  uint16_t id;              // of its launch shape
   uint16_t lane_and_flags;  // lane << 2 | kHasGraph | kHasLatency
   uint32_t lane() const { return lane_and_flags >> 2; }
 };
@@ -52,8 +53,8 @@ struct KernelLatency {
 struct StagedApi {
   int64_t start_ns, end_ns;
   uint32_t correlation;
-  uint16_t symbol;
-  uint16_t lane_and_flags;  // lane << 2 | 1 if the result is not 0
+  uint16_t id;              // of its symbol
+  uint16_t lane_and_flags;  // lane << 2 | kHasFailed
   uint32_t lane() const { return lane_and_flags >> 2; }
 };
 struct StagedCopy {

@@ -2,8 +2,10 @@
 // Copyright the gpuprobe authors.
 #include "proto/trace_writer.h"
 
+#include <random>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "proto/format.h"
@@ -85,6 +87,99 @@ TEST_P(RoundTripTest, EveryKindOfRecordComesBackInTheOrderOfItsLane) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RoundTripTest, testing::Values(1, 2, 3, 4));
+
+// Records of runs as they are: long stretches of one thread and one stream, few names.
+void WriteSteps(WriterHarness* harness, uint32_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<const char*> names;
+  for (int i = 0; i < 20; ++i) names.push_back(harness->Name("kernel" + std::to_string(i)));
+  harness->unreadable = {names[19]};
+  int64_t now = kTestStartNs;
+  for (uint32_t i = 0; i < 20000; ++i) {
+    if (i % 2500 == 0) harness->writer.BeginBuffer();
+    if (i % 7000 == 6999) harness->writer.CloseFrame();
+    now += static_cast<int64_t>(random() % 3000);
+    const bool odd = random() % 100 == 0;
+    if (random() % 3 != 0) {
+      ApiRecord r = {};
+      r.start_ns = odd && random() % 4 == 0 ? -5 : now;
+      r.end_ns = odd && random() % 4 == 0 ? now - 1 : now + static_cast<int64_t>(random() % 9000);
+      r.domain = i % 5 == 0 ? ApiDomain::kDriver : ApiDomain::kRuntime;
+      r.cbid = odd ? static_cast<uint32_t>(random() % 3000) : static_cast<uint32_t>(random() % 9);
+      r.thread = 50 + i / 500 % 2;
+      r.correlation = i;
+      r.result = odd ? static_cast<int32_t>(random() % 3) : 0;
+      harness->writer.OnApi(r);
+      continue;
+    }
+    KernelRecord r = {};
+    r.start_ns = now;
+    r.end_ns = now + static_cast<int64_t>(random() % 30000);
+    r.timing = odd && random() % 2 == 0 ? Timing::kUnfinished : Timing::kValid;
+    r.context = 1;
+    r.stream = 7 + (odd ? 1 : 0);
+    r.correlation = i;
+    r.name = names[random() % names.size()];
+    r.grid_x = static_cast<uint32_t>(random() % 3);
+    r.registers_per_thread = static_cast<uint32_t>(random() % 2);
+    r.device_launched = odd;
+    if (odd) r.graph_id = static_cast<uint32_t>(random() % 2);
+    if (odd) r.queued_ns = now - static_cast<int64_t>(random() % 2);
+    harness->writer.OnKernel(r);
+  }
+  harness->writer.Finish("exit", 0);
+}
+
+TEST(TraceWriterTest, TheShortWayOfCommonRecordsLeadsToTheSameFile) {
+  for (uint32_t seed = 1; seed <= 4; ++seed) {
+    WriterHarness asked, told, not_told;
+    asked.hooks.to_trace_ns = [](void*, int64_t ns) { return ns + 1000; };
+    told.hooks.to_trace_ns = not_told.hooks.to_trace_ns = asked.hooks.to_trace_ns;
+    told.hooks.constant_offset = [](void*) {
+      return ConstantOffset{1, kTestStartNs + 10'000'000, 1000};  // part of the records
+    };
+    not_told.hooks.constant_offset = [](void*) { return ConstantOffset{1, 0, 0}; };
+    for (WriterHarness* harness : {&asked, &told, &not_told}) {
+      ASSERT_TRUE(harness->Init());
+      WriteSteps(harness, seed);
+      EXPECT_EQ(harness->writer.stats().records, 20000u);
+    }
+    EXPECT_EQ(told.File(), asked.File());
+    EXPECT_EQ(not_told.File(), asked.File());
+    EXPECT_EQ(told.writer.stats().names_replaced, asked.writer.stats().names_replaced);
+    EXPECT_EQ(told.names_read, asked.names_read);
+  }
+}
+
+TEST(TraceWriterTest, TheOffsetIsAskedAgainForEachBufferAndFrame) {
+  static int64_t offset_ns;
+  offset_ns = 0;
+  WriterHarness harness;
+  harness.hooks.to_trace_ns = [](void*, int64_t ns) { return ns + offset_ns; };
+  harness.hooks.constant_offset = [](void*) {
+    return ConstantOffset{1, int64_t{1} << 62, offset_ns};
+  };
+  ASSERT_TRUE(harness.Init());
+  const char* name = harness.Name("k");
+  const auto two = [&] {
+    harness.writer.OnKernel(SomeKernel(name));
+    harness.writer.OnKernel(SomeKernel(name));
+  };
+  two();
+  offset_ns = 300;
+  harness.writer.BeginBuffer();
+  two();
+  offset_ns = 500;
+  ASSERT_TRUE(harness.writer.CloseFrame());
+  two();
+  ASSERT_TRUE(harness.writer.CloseFrame());
+  const ReadResult read = ReadBytes(harness.File());
+  std::vector<int64_t> starts;
+  for (const auto& [lane, rows] : read.log) {
+    for (const std::string& row : rows) starts.push_back(std::stoll(row) - kTestStartNs);
+  }
+  EXPECT_EQ(starts, (std::vector<int64_t>{0, 0, 300, 300, 500, 500}));
+}
 
 TEST(TraceWriterTest, FrameHeaderTellsSequenceRangeAndRecords) {
   WriterHarness harness;
