@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "tools/marker_steps.h"
 #include "tools/step_pattern.h"
 
 namespace gpuprobe::tools {
@@ -387,12 +388,28 @@ void FindSlowSteps(const DeviceReport& report, const std::vector<std::string>& p
                    [](const auto& a, const auto& b) { return a.extra_ns > b.extra_ns; });
 }
 
+bool StepsByMarkers(const Timeline& timeline, const DeviceActivity& activity,
+                    const DeviceReport& report, const std::vector<std::string>& places,
+                    DeviceSteps* result) {
+  MarkedSteps marked = FindMarkedSteps(timeline, activity, report.window);
+  if (marked.times_ns.size() <= kFewestMarkedSteps) return false;
+  result->source = marked.source;
+  result->marker = std::move(marked.marker);
+  result->confidence = marked.share;
+  result->first_op = marked.first_op;
+  result->steps = MeasureSteps(timeline, activity, report, marked.times_ns);
+  MeasureDurations(result);
+  FindSlowSteps(report, places, result);
+  return true;
+}
+
 }  // namespace
 
 DeviceSteps FindSteps(const Timeline& timeline, const DeviceActivity& activity,
                       const DeviceReport& report, const std::vector<std::string>& places) {
   DeviceSteps result;
   result.device = report.device;
+  if (StepsByMarkers(timeline, activity, report, places, &result)) return result;
   const SequenceMaker maker(timeline, activity, report);
   const Found found = FindInSequence(timeline, maker);
   if (found.pattern.begins.empty()) {

@@ -17,6 +17,7 @@
 #include "tools/import/source_format.h"
 #include "tools/link_calls.h"
 #include "tools/loss_causes.h"
+#include "tools/marker_names.h"
 #include "tools/merge_runs.h"
 
 namespace gpuprobe::tools {
@@ -39,6 +40,7 @@ void SortTimeline(const RecordRuns& runs, Timeline* timeline) {
   MergeRuns(&timeline->calls, runs.calls, ByStart<HostCall>);
   SortByStart(&timeline->syncs);
   SortByStart(&timeline->overheads);
+  SortMarkers(timeline);
   std::stable_sort(timeline->blinds.begin(), timeline->blinds.end(),
                    [](const Blind& a, const Blind& b) { return a.begin_ns < b.begin_ns; });
 }
@@ -63,6 +65,10 @@ void ApplyShifts(const Shifts& shifts, Timeline* timeline) {
   ShiftAll(shifts, &timeline->calls);
   ShiftAll(shifts, &timeline->syncs);
   ShiftAll(shifts, &timeline->overheads);
+  for (MarkerRange& range : timeline->markers) {
+    range.begin_ns += shifts[static_cast<size_t>(range.process)];
+    range.end_ns += shifts[static_cast<size_t>(range.process)];
+  }
   for (UntimedOp& op : timeline->untimed) {
     ShiftKnown(shifts[static_cast<size_t>(op.process)], &op.start_ns);
   }
