@@ -19,6 +19,7 @@
 #include "proto/trace_reader.h"
 #include "tools/capture_facts.h"
 #include "tools/load_samples.h"
+#include "tools/marker_names.h"
 #include "tools/time_budget.h"
 #include "tools/trace_loader.h"
 
@@ -31,7 +32,8 @@ struct RecordRuns {
 
 class FileLoader {
  public:
-  explicit FileLoader(LoadedRun* run) : run_(run), samples_(run, &budget_) {}
+  explicit FileLoader(LoadedRun* run)
+      : run_(run), samples_(run, &budget_), marker_namer_(&run->timeline) {}
   FileLoader(const FileLoader&) = delete;
   FileLoader& operator=(const FileLoader&) = delete;
 
@@ -53,6 +55,8 @@ class FileLoader {
   // Ids of the frame being read -> ids of the Timeline.
   struct FrameIds {
     std::vector<int32_t> names, shapes, shape_names, copy_shapes, symbols;
+    std::vector<const std::string*> marker_names;  // of the frame, which is still there
+    absl::flat_hash_map<std::pair<uint32_t, uint32_t>, MarkerNamer::Named> markers;  // domain, name
   };
   // Reused from batch to batch.
   struct Columns {
@@ -64,9 +68,15 @@ class FileLoader {
     proto::SyncColumns syncs;
     proto::CudaEventColumns events;
     proto::OverheadColumns overheads;
+    proto::MarkerColumns markers;
   };
   struct Lane {
     int32_t device, stream;
+  };
+  // One end of a range whose other end has not come yet.
+  struct OpenMarker {
+    MarkerRange range;
+    bool begun;  // else it is the end: buffers of other threads may come first
   };
   // What is known of one trace of the file being read.
   struct FileState {
@@ -76,10 +86,11 @@ class FileLoader {
     std::map<std::tuple<int32_t, uint32_t, uint32_t>, int32_t> streams;  // device, context, stream
     absl::flat_hash_map<uint32_t, int32_t> threads;                      // tid
     std::map<uint32_t, uint32_t> context_device, context_null_stream;
-    std::map<int64_t, size_t> open_blinds;              // begin -> Timeline::blinds
-    int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;  // of everything in the file
-    int64_t previous_written_ns = 0;                    // of the last frame
-    int64_t previous_records_ns = 0;                    // of the last frame that held records
+    absl::flat_hash_map<uint32_t, OpenMarker> open_markers;  // id
+    std::map<int64_t, size_t> open_blinds;                   // begin -> Timeline::blinds
+    int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;       // of everything in the file
+    int64_t previous_written_ns = 0;                         // of the last frame
+    int64_t previous_records_ns = 0;                         // of the last frame that held records
     int64_t process_start_ns = 0;
     bool buffers_missing = false;
     ClockReader clock;
@@ -102,6 +113,8 @@ class FileLoader {
   void LoadSyncs(const SyncBatch& batch, const FrameHeader& header, FileState* file);
   void LoadEvents(const CudaEventBatch& batch, const FrameHeader& header, FileState* file);
   void LoadOverheads(const OverheadBatch& batch, const FrameHeader& header, FileState* file);
+  MarkerNamer::Named NameMarker(uint32_t domain, uint32_t name, FileState* file);
+  void LoadMarkers(const MarkerBatch& batch, const FrameHeader& header, FileState* file);
   // One record of `columns` that is complete but for times and lane: timed or untimed, as it is.
   void AddOp(const proto::GpuColumns& columns, size_t i, GpuOp op);
   // The state of the trace that the frame belongs to, or nullptr if another file had that trace
@@ -135,6 +148,7 @@ class FileLoader {
   std::map<std::string, std::string> skipped_copies_;      // copy -> original
   TimeBudget budget_;
   SampleLoader samples_;
+  MarkerNamer marker_namer_;
   uint64_t impossible_records_ = 0, empty_files_ = 0;
 };
 
