@@ -13,7 +13,7 @@ gpuprobe_offline_library(gpuprobe_markers marker_names.cc)
 target_link_libraries(gpuprobe_markers PRIVATE gpuprobe_format PUBLIC absl::flat_hash_map)
 
 gpuprobe_offline_library(gpuprobe_loader trace_loader.cc file_loader.cc load_batches.cc load_samples.cc link_calls.cc capture_facts.cc input_files.cc
-                         loss_causes.cc)
+                         loss_causes.cc several_runs.cc)
 target_link_libraries(gpuprobe_loader PUBLIC gpuprobe_proto_read absl::status absl::statusor
                       PRIVATE gpuprobe_import gpuprobe_import_nsys gpuprobe_markers gpuprobe_analysis
                       gpuprobe_format absl::flat_hash_map absl::strings)

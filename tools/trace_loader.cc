@@ -19,6 +19,7 @@
 #include "tools/loss_causes.h"
 #include "tools/marker_names.h"
 #include "tools/merge_runs.h"
+#include "tools/several_runs.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -247,6 +248,7 @@ absl::StatusOr<LoadedRun> LoadRun(const InputFiles& files, Linking linking) {
   // Imported samples are complete, and in their place.
   if (run.timeline.samples.empty()) loader.samples()->Finish(shifts);
   CheckAligned(&run);
+  NoteSeveralRuns(&run);
   SortTimeline(loader.runs(), &run.timeline);
   if (linking == Linking::kLinked) LinkCalls(&run);
   return run;

@@ -2,6 +2,7 @@
 # Copyright the gpuprobe authors.
 """Every shape that an export of Nsight Systems can have: what is missing is named, what is there is read."""
 import os
+import sqlite3
 import sys
 import unittest
 
@@ -305,6 +306,20 @@ class IdentityTest(NsysTest):
         export.rows["TARGET_INFO_SYSTEM_ENV"][0]["value"] = "another"
         export.write(other)
         self.assertFalse(self.read("info", paths=[self.path, other])["aligned"])
+
+
+class VirtualTableTest(NsysTest):
+    def test_names_made_by_code_are_not_read_and_that_is_said(self):
+        self.write(nsys_export.training())
+        database = sqlite3.connect(self.path)
+        database.execute("DROP TABLE StringIds")
+        database.execute("PRAGMA writable_schema=ON")
+        database.execute("INSERT INTO sqlite_master VALUES ('table', 'StringIds', 'StringIds', 0, "
+                         "'CREATE VIRTUAL TABLE StringIds USING fts4(id, value)')")
+        database.commit()
+        database.close()
+        problem = self.read("info", expect=harness.PARTIAL)["inputs"][0]["problem"]
+        self.assertIn("StringIds: a virtual table", problem)
 
 
 class MarkersTest(NsysTest):

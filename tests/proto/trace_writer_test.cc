@@ -263,10 +263,10 @@ TEST(TraceWriterTest, RecordsOfTheGreatestEncodedSizeFitTheirBounds) {
           {k.start_ns, k.end_ns, Timing::kValid, 1, 1, 1, k.correlation, UINT32_MAX, 0});
     }
     ASSERT_TRUE(harness.writer.Finish("exit", 0));
-    EXPECT_EQ(harness.writer.stats().records, 8u * count);
+    EXPECT_EQ(harness.writer.stats().records, 9u * count);
     const ReadResult read = ReadBytes(harness.File());
     EXPECT_TRUE(read.damage.empty());
-    EXPECT_EQ(read.records(), 8u * count);
+    EXPECT_EQ(read.records(), 9u * count);
   }
 }
 

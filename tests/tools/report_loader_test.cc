@@ -554,5 +554,50 @@ TEST_F(LoaderTest, TurningItselfOffMakesTheCaptureIncomplete) {
   EXPECT_FALSE(run.complete());
 }
 
+class SeveralRunsTest : public LoaderTest {
+ protected:
+  // A process that lives from `begin_ns` for a second.
+  std::string Process(uint32_t pid, uint32_t parent, int64_t begin_ns, const std::string& program,
+                      const std::string& boot = "boot-a") {
+    MadeProcess process;
+    process.pid = pid;
+    process.parent_pid = parent;
+    process.begin_ns = begin_ns;
+    process.boot_id = boot;
+    process.file_id = pid;
+    process.command_line = {"python", program};
+    TraceMaker trace(process);
+    trace.Kernel("work", begin_ns + 100, begin_ns + 1'000'000'000, 1);
+    trace.Finish();
+    return Save(trace, std::to_string(pid) + ".gpuprobe");
+  }
+  std::string Notices(const std::vector<std::string>& paths) {
+    std::string text;
+    for (const std::string& notice : Load(paths).notices) text += notice + "\n";
+    return text;
+  }
+};
+
+constexpr int64_t kMinuteNs = 60'000'000'000;
+
+TEST_F(SeveralRunsTest, DifferentRunsInOneFolderAreSaid) {
+  EXPECT_THAT(Notices({Process(100, 10, kT, "a.py"), Process(200, 20, kT + kMinuteNs, "b.py")}),
+              HasSubstr("different runs"));
+}
+
+TEST_F(SeveralRunsTest, TheSameCommandAgainIsSaid) {
+  EXPECT_THAT(Notices({Process(100, 10, kT, "a.py"), Process(200, 10, kT + kMinuteNs, "a.py")}),
+              HasSubstr("the same command ran twice: process 200 began"));
+}
+
+TEST_F(SeveralRunsTest, StagesOfAScriptAreOneRun) {
+  EXPECT_EQ(Notices({Process(100, 10, kT, "a.py"), Process(200, 10, kT + kMinuteNs, "b.py")}), "");
+}
+
+TEST_F(SeveralRunsTest, ProcessesThatLiveTogetherAreOneRun) {
+  EXPECT_EQ(Notices({Process(100, 10, kT, "a.py"), Process(200, 20, kT + 500'000'000, "b.py")}),
+            "");
+}
+
 }  // namespace
 }  // namespace gpuprobe::tools

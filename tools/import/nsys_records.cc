@@ -76,6 +76,13 @@ std::unique_ptr<NsysDatabase::Rows> NsysLoader::Open(const char* table, const ch
     absent_.push_back(absl::StrCat(what, " (no table ", table, ")"));
     return nullptr;
   }
+  if (found->code) {
+    absent_.push_back(absl::StrCat(what, " (", found->name, " is a virtual table)"));
+    problems_.push_back(
+        absl::StrCat(found->name, ": a virtual table, whose content is made by code; not read"));
+    run_->damage.push_back({input_, "virtual_table", 0, 0, 0, 0, 0, problems_.back()});
+    return nullptr;
+  }
   std::string missing;
   bool readable = true;
   for (size_t i = 0; i < columns.size(); ++i) {
