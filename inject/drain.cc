@@ -297,6 +297,8 @@ void Drain::OnEvent(const SessionEvent& event) {
         s_.writer_.AddBlind(blind_begin_ns_, event.time_ns, blind_who_, blind_call_);
         blind_begin_ns_ = 0;
       }
+      // Once more, where graphs are recorded in another way from now on.
+      if (s_.source_.graph_level_given_up()) s_.capture_written_ = false;
       break;
     default:
       break;
@@ -514,7 +516,7 @@ void Drain::AddCapture(proto::PacketBuilder* out) {
   AddOutcomes(8, s_.attributes_, s_.attribute_count_, out);
   out->AddString(9, s_.off_reason_);
   for (size_t i = 0; i < s_.warnings_.count; ++i) out->AddString(10, s_.warnings_.text[i]);
-  out->AddUint(11, s_.config_.graph_nodes ? 1 : 0);
+  out->AddUint(11, s_.config_.graph_nodes || s_.source_.graph_level_given_up() ? 1 : 0);
   out->AddUint(12, s_.config_.latency_timestamps ? 1 : 0);
   out->EndPacket();
 }

@@ -5,11 +5,14 @@
 // of the version we pretend to be) and callbacks of a subscriber.
 #include <cupti.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <string>
 
 #include "tests/sim/lib/cupti_buffers.h"
@@ -132,8 +135,32 @@ void EmitSet(const GpuOp& op) {
   Buffers::Get().Emit(&r, CUPTI_ACTIVITY_KIND_MEMSET, op.end_ns);
 }
 
+// Executable graphs that were made under GRAPH_TRACE.
+struct TracedGraphs {
+  std::mutex mutex;
+  std::set<uint32_t> ids;
+  static TracedGraphs& Get() {
+    static auto* graphs = new TracedGraphs;  // process lifetime: work comes until exit
+    return *graphs;
+  }
+};
+
+void OnGraphInstantiated(uint32_t graph_id) {
+  if (!Enabled(CUPTI_ACTIVITY_KIND_GRAPH_TRACE)) return;
+  const std::lock_guard<std::mutex> lock(TracedGraphs::Get().mutex);
+  TracedGraphs::Get().ids.insert(graph_id);
+}
+
+// As NVIDIA's CUPTI 13.0 does (H200): a graph that was made without GRAPH_TRACE and is launched with
+// it ends the process.
+void CrashUnlessTraced(uint32_t graph_id) {
+  const std::lock_guard<std::mutex> lock(TracedGraphs::Get().mutex);
+  if (TracedGraphs::Get().ids.count(graph_id) == 0) raise(SIGSEGV);
+}
+
 void EmitGraph(const GpuOp& op) {
   if (!Enabled(CUPTI_ACTIVITY_KIND_GRAPH_TRACE)) return;
+  CrashUnlessTraced(op.graph_id);
   CUpti_ActivityGraphTrace2 r{};
   r.kind = CUPTI_ACTIVITY_KIND_GRAPH_TRACE;
   r.correlationId = op.correlation;
@@ -380,6 +407,7 @@ const Hooks kHooks = {
     OnGpuOp,
     OnSync,
     OnEventRecord,
+    OnGraphInstantiated,
     OnContextCreated,
     OnContextDestroyed,
     OnStreamCreated,
