@@ -217,6 +217,7 @@ void ActivitySource::EnableKinds() {
   EnableKind(CUPTI_ACTIVITY_KIND_STREAM, "STREAM");
   if (options_.synchronization) EnableKind(CUPTI_ACTIVITY_KIND_CUDA_EVENT, "CUDA_EVENT");
   if (options_.overhead) EnableKind(CUPTI_ACTIVITY_KIND_OVERHEAD, "OVERHEAD");
+  if (options_.markers) EnableKind(CUPTI_ACTIVITY_KIND_MARKER, "MARKER");
   // Graph level and node level exclude each other: with GRAPH_TRACE no kernel inside a graph is
   // seen.
   if (options_.gpu_work && !options_.graph_nodes && !graph_level_given_up()) {

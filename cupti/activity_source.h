@@ -31,7 +31,8 @@ struct ActivityOptions {
   bool overhead = true;
   bool graph_nodes = false;  // node level instead of graph level
   bool latency_timestamps = false;
-  bool zeroed_buffers = true;                // CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER
+  bool markers = false;        // NVTX; they come only from NVTX modules attached to it
+  bool zeroed_buffers = true;  // CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER
   uint32_t device_buffers_preallocated = 0;  // 0: CUPTI's default
 };
 

@@ -46,7 +46,8 @@ struct DecodeStats {
 };
 
 // Sink: a class with OnKernel(const KernelRecord&), OnCopy, OnSet, OnGraph, OnApi, OnSync,
-// OnCudaEvent, OnOverhead, OnDevice, OnContext, OnStream (proto::TraceWriter is one). Explicit
+// OnCudaEvent, OnOverhead, OnDevice, OnContext, OnStream (proto::TraceWriter is one), and OnMarker
+// where it wants the ends of NVTX ranges. Explicit
 // callbacks instead of a template parameter would cost an indirect call a record; the
 // implementation is a template in record_decode_inl.h, included by the one user.
 class BufferDecoder {

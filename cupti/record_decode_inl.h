@@ -258,6 +258,19 @@ inline OverheadRecord LoadOverhead(const uint8_t* r, size_t size) {
   return overhead;
 }
 
+inline MarkerRecord LoadMarker(const uint8_t* r) {
+  using At = offset::Marker;
+  constexpr uint32_t kThread = 2;  // CUpti_ActivityObjectKind; objectId is {process, thread}
+  MarkerRecord marker;
+  marker.time_ns = LoadI64(r + At::time);
+  marker.id = LoadU32(r + At::id);
+  marker.flags = static_cast<uint8_t>(LoadU32(r + At::flags));
+  marker.thread = LoadU32(r + At::object_kind) == kThread ? LoadU32(r + At::object_id + 4) : 0;
+  marker.name = Load<const char*>(r + At::name);
+  marker.domain = Load<const char*>(r + At::domain);
+  return marker;
+}
+
 inline DeviceRecord LoadDevice(const uint8_t* r) {
   using At = offset::Device;
   DeviceRecord device;
@@ -440,6 +453,15 @@ void BufferDecoder::DecodeRecord(uint32_t kind, const uint8_t* record, size_t si
       break;
     case Kind::kCudaEvent:
       sink->OnCudaEvent(LoadCudaEvent(record, size));
+      break;
+    case Kind::kMarker:
+      // One time stands for both ends: CUPTI writes a record for each.
+      if (!TimesAreValid(record + offset::Marker::time, record + offset::Marker::time, stats)) {
+        return;
+      }
+      if constexpr (requires { sink->OnMarker(MarkerRecord{}); }) {
+        sink->OnMarker(LoadMarker(record));
+      }
       break;
     case Kind::kDevice:
       sink->OnDevice(LoadDevice(record));

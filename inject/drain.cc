@@ -89,6 +89,7 @@ class DrainSink {
   void OnSync(const SyncRecord& r) { writer_.OnSync(r); }
   void OnCudaEvent(const CudaEventRecord& r) { writer_.OnCudaEvent(r); }
   void OnOverhead(const OverheadRecord& r) { writer_.OnOverhead(r); }
+  void OnMarker(const MarkerRecord& r) { writer_.OnMarker(r); }
   void OnDevice(const DeviceRecord& r) { writer_.OnDevice(r); }
   void OnContext(const ContextRecord& r) { writer_.OnContext(r); }
   void OnStream(const StreamRecord& r) { writer_.OnStream(r); }

@@ -17,6 +17,7 @@
 #include "inject/drain.h"
 #include "inject/foreign_client.h"
 #include "inject/futex.h"
+#include "inject/nvtx.h"
 
 namespace gpuprobe::inject {
 namespace {
@@ -229,6 +230,7 @@ bool Session::StartCapture() {
   options.all_api_calls = config_.all_api;
   options.synchronization = config_.sync;
   options.overhead = config_.overhead;
+  options.markers = config_.nvtx;
   options.graph_nodes = config_.graph_nodes;
   options.latency_timestamps = config_.latency_timestamps;
   char why[300];
@@ -290,6 +292,9 @@ void Session::Start(const char* door) {
     Off("record layouts of CUPTI version %u are not known", api_.version);
   } else {
     capturing = StartCapture();
+    if (config_.nvtx && api_.InitializeInjectionNvtx2 == nullptr) {
+      warnings_.Add("NVTX ranges are not recorded: this libcupti cannot take them");
+    }
   }
   if (capturing) StartSamplerThread();
   start_duration_ns_ = MonotonicNs() - begin;
@@ -308,6 +313,7 @@ void Session::Start(const char* door) {
   if (capturing) {
     phase_.compare_exchange_strong(starting, Phase::kActive, std::memory_order_release,
                                    std::memory_order_relaxed);
+    if (config_.nvtx) AttachWaitingNvtx(api_);
   }
 }
 

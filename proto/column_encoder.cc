@@ -389,6 +389,25 @@ void ColumnEncoder::Overheads(const Staging& staging) {
   CloseBatch(out_, packet);
 }
 
+void ColumnEncoder::Markers(const Staging& staging) {
+  const StagedMarker* items = staging.markers.items;
+  const uint32_t n = staging.markers.size;
+  const OpenPacket packet = OpenBatch(out_, kPacketMarkers, n);
+  int64_t previous = base_ns_;
+  Unsigned(out_, 1, n, 3, [&](uint32_t i) {
+    const uint64_t delta = ZigZag(WrappingDifference(items[i].time_ns, previous));
+    previous = items[i].time_ns;
+    return delta;
+  });
+  Unsigned(out_, 2, n, 1, [&](uint32_t i) { return items[i].flags; });
+  CorrelationDeltas(out_, 3, n, [&](uint32_t i) { return items[i].id; });
+  Unsigned(out_, 4, n, 1, [&](uint32_t i) { return items[i].name; });
+  Unsigned(out_, 5, n, 1, [&](uint32_t i) { return items[i].domain; });
+  Unsigned(out_, 6, n, 2, [&](uint32_t i) { return items[i].thread; });
+  out_->Uint(7, n);
+  CloseBatch(out_, packet);
+}
+
 template <class T>
 void ColumnEncoder::Lanes(Staging* staging, LaneClass lane_class, const StagedArray<T>& items,
                           void (ColumnEncoder::*encode)(const Staging&, const Batch&)) {
@@ -417,6 +436,7 @@ void ColumnEncoder::Encode(Staging* staging, int64_t base_ns, WireWriter* out) {
   if (staging->syncs.size != 0) Syncs(*staging);
   if (staging->cuda_events.size != 0) CudaEvents(*staging);
   if (staging->overheads.size != 0) Overheads(*staging);
+  if (staging->markers.size != 0) Markers(*staging);
 }
 
 }  // namespace gpuprobe::proto

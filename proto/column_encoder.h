@@ -32,6 +32,7 @@ inline constexpr size_t kGraphMaxBytes = kTimesMaxBytes + 5 + 5;
 inline constexpr size_t kSyncMaxBytes = kTimesMaxBytes + 2 + 5 + 5 + 5 + 5 + 10 + 5;
 inline constexpr size_t kCudaEventMaxBytes = 5 + 5 + 5 + 5 + 10;
 inline constexpr size_t kOverheadMaxBytes = kTimesMaxBytes + 5 + 2 + 5 + 5 + 5 + 5 + 5;
+inline constexpr size_t kMarkerMaxBytes = 10 + 1 + 5 + 3 + 3 + 5;
 // Tags, lengths and scalar fields of one batch: 14 columns of 2 + 4, 5 scalars of 2 + 5, the packet
 // 2 x 5; and the overrun that PutVarint asks for, in each column that is written beside others.
 inline constexpr size_t kBatchMaxBytes = 14 * 6 + 5 * 7 + 10 + 4 * kMaxVarintBytes;
@@ -63,6 +64,7 @@ class ColumnEncoder {
   void Syncs(const Staging& staging);
   void CudaEvents(const Staging& staging);
   void Overheads(const Staging& staging);
+  void Markers(const Staging& staging);
   template <class T>
   void Lanes(Staging* staging, LaneClass lane_class, const StagedArray<T>& items,
              void (ColumnEncoder::*encode)(const Staging&, const Batch&));

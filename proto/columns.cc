@@ -294,4 +294,15 @@ void Decode(const OverheadBatch& batch, const FrameHeader& header, OverheadColum
   Copy(batch.stream_plus1(), out->count, &out->stream_plus1);
 }
 
+void Decode(const MarkerBatch& batch, const FrameHeader& header, MarkerColumns* out) {
+  SetCount(batch.count(), {Size(batch.time_delta()), Size(batch.flags()), Size(batch.id_delta())},
+           out);
+  TimesFromStarts(batch.time_delta(), nullptr, header, out);
+  Correlations(batch.id_delta(), out);
+  Copy(batch.flags(), out->count, &out->flags);
+  Copy(batch.name(), out->count, &out->name);
+  Copy(batch.domain(), out->count, &out->domain);
+  Copy(batch.thread(), out->count, &out->thread);
+}
+
 }  // namespace gpuprobe::proto

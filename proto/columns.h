@@ -101,6 +101,11 @@ struct OverheadColumns : BatchColumns {
   std::vector<uint32_t> kind, object_kind, thread, device_plus1, context_plus1, stream_plus1;
 };
 
+// start_ns and end_ns are both the record's time; `correlation` is its id.
+struct MarkerColumns : BatchColumns {
+  std::vector<uint32_t> flags, name, domain, thread;  // name, domain: Dictionary.marker_names
+};
+
 void Decode(const KernelBatch& batch, const FrameHeader& header, KernelColumns* out);
 void Decode(const CopyBatch& batch, const FrameHeader& header, CopyColumns* out);
 void Decode(const SetBatch& batch, const FrameHeader& header, SetColumns* out);
@@ -109,6 +114,7 @@ void Decode(const ApiBatch& batch, const FrameHeader& header, ApiColumns* out);
 void Decode(const SyncBatch& batch, const FrameHeader& header, SyncColumns* out);
 void Decode(const CudaEventBatch& batch, const FrameHeader& header, CudaEventColumns* out);
 void Decode(const OverheadBatch& batch, const FrameHeader& header, OverheadColumns* out);
+void Decode(const MarkerBatch& batch, const FrameHeader& header, MarkerColumns* out);
 
 // For the decoders: makes an optional column of zeros, at no cost where it is one already.
 template <class T>

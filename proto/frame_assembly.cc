@@ -26,7 +26,7 @@ constexpr size_t kDictionaryBytes = FrameDictionary::kBytes + Facts::kMaxBytes +
 constexpr size_t kLossBytes = 64;
 constexpr size_t kBlindBytes = 2 * kTextBytes + 40;
 constexpr size_t kEndBytes = kTextBytes + 48;
-constexpr size_t kLanelessBatches = 3;
+constexpr size_t kLanelessBatches = 4;
 constexpr size_t kFixedBytes = kHeaderBytes + kSessionBytes + kDictionaryBytes +
                                kCauses * kLossBytes + kMaxBlinds * kBlindBytes + kEndBytes +
                                kLanelessBatches * kBatchMaxBytes;

@@ -10,7 +10,7 @@ namespace gpuprobe::proto {
 namespace {
 
 // Fields of Dictionary and of its entries.
-constexpr uint32_t kNames = 1, kShapes = 2, kApiSymbols = 3, kCopyShapes = 4;
+constexpr uint32_t kNames = 1, kShapes = 2, kApiSymbols = 3, kCopyShapes = 4, kMarkerNames = 8;
 
 constexpr char kUnreadableName[] = "(name could not be read)";
 // A tag and a length in front of a name; the largest entry that is no name (17 fields of 2 + 5
@@ -68,6 +68,7 @@ void FrameDictionary::Take(Arena* arena, const WriterHooks& hooks) {
   shape_slots_ = arena->Take<uint32_t>(kShapeSlots);
   api_symbols_.Take(arena);
   copy_shapes_.Take(arena);
+  marker_names_.Take(arena);
 }
 
 void FrameDictionary::BeginFrame() {
@@ -80,6 +81,7 @@ void FrameDictionary::BeginFrame() {
   pointers_.Clear();
   api_symbols_.Clear();
   copy_shapes_.Clear();
+  marker_names_.Clear();
 }
 
 void FrameDictionary::BeginBuffer() {
@@ -202,6 +204,42 @@ bool FrameDictionary::Shape(const KernelRecord& r, ShapeRef* out) {
   }
   out->id = entry->id;
   out->name_replaced = entry->name == placeholder_ && placeholder_ != 0;
+  return true;
+}
+
+bool FrameDictionary::MarkerName(const char* pointer, uint16_t* id, bool* replaced) {
+  *id = 0;
+  if (pointer == nullptr) return true;
+  // Kernels' names have 0 there: one map for both.
+  const FrameKey key = {reinterpret_cast<uintptr_t>(pointer), 1};
+  if (const uint32_t* known = pointers_.Find(key)) {
+    *id = static_cast<uint16_t>(*known);
+    return true;
+  }
+  int64_t size = -1;
+  if (hooks_.read_name != nullptr)
+    size = hooks_.read_name(hooks_.user, pointer, scratch_, kMaxMarkerNameBytes);
+  const char* text = scratch_;
+  *replaced = size < 0;
+  if (size < 0) {
+    text = kUnreadableName;
+    size = sizeof(kUnreadableName) - 1;
+  }
+  size_t bytes = static_cast<size_t>(size);
+  if (bytes >= kMaxMarkerNameBytes) bytes = CutPoint(scratch_, kMaxMarkerNameBytes);
+  if (!*replaced) ReplaceInvalidUtf8(scratch_, bytes);
+  // 128 bits of length and hash stand for the text: nothing else tells names apart here.
+  const FrameKey name = {HashBytes(text, bytes), bytes};
+  if (const uint32_t* known = marker_names_.Find(name)) {
+    *id = static_cast<uint16_t>(*known);
+  } else {
+    if (marker_names_.full() || encoded_.room() < bytes + kNameOverheadBytes) return false;
+    encoded_.Bytes(kMarkerNames, text, bytes);
+    *id = static_cast<uint16_t>(marker_names_.size() + 1);
+    marker_names_.Insert(name, *id);
+  }
+  if (pointers_.full()) pointers_.Clear();
+  pointers_.Insert(key, *id);
   return true;
 }
 

@@ -32,8 +32,10 @@ class FrameDictionary {
   static constexpr uint32_t kMaxShapes = 8192;
   static constexpr uint32_t kMaxApiSymbols = 2048;
   static constexpr uint32_t kMaxCopyShapes = 2048;
+  static constexpr uint32_t kMaxMarkerNames = 4096;
   // Id 0xffff is never given: all ids fit 16 bits in the staged records.
-  static_assert(kMaxShapes < 0xffff && kMaxApiSymbols < 0xffff && kMaxCopyShapes < 0xffff);
+  static_assert(kMaxMarkerNames < 0xffff && kMaxShapes < 0xffff && kMaxApiSymbols < 0xffff &&
+                kMaxCopyShapes < 0xffff);
 
   void Take(Arena* arena, const WriterHooks& hooks);
   void BeginFrame();
@@ -47,6 +49,8 @@ class FrameDictionary {
   // False: no room, close the frame and ask again.
   [[nodiscard]] bool Shape(const KernelRecord& r, ShapeRef* out);
   [[nodiscard]] bool ApiSymbol(ApiDomain domain, uint32_t cbid, uint16_t* id);
+  // The name at a pointer, cut at kMaxMarkerNameBytes: an id of marker_names; nullptr: 0.
+  [[nodiscard]] bool MarkerName(const char* pointer, uint16_t* id, bool* replaced);
   [[nodiscard]] bool CopyShape(const CopyRecord& r, uint16_t* id);
 
   // Short cuts for what this frame has seen: the id, or kUnknown, which only means that the full
@@ -112,6 +116,7 @@ class FrameDictionary {
   FrameMap<kMaxApiSymbols> api_symbols_;
   uint16_t direct_symbols_[2][kDirectSymbols] = {};  // id + 1, by domain and cbid; 0: not known
   FrameMap<kMaxCopyShapes> copy_shapes_;
+  FrameMap<kMaxMarkerNames> marker_names_;  // length and hash -> id
 };
 
 }  // namespace gpuprobe::proto

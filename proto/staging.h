@@ -81,6 +81,12 @@ struct StagedGraph {
 using StagedSync = SyncRecord;
 using StagedCudaEvent = CudaEventRecord;
 using StagedOverhead = OverheadRecord;
+struct StagedMarker {
+  int64_t time_ns;
+  uint32_t id, thread;
+  uint16_t name, domain;  // ids of the frame's dictionary
+  uint8_t flags;
+};
 static_assert(sizeof(StagedKernel) == 24 && sizeof(StagedApi) == 24);
 
 template <class T>
@@ -116,7 +122,7 @@ struct Staging {
   }
   uint64_t records() const {
     return uint64_t{kernels.size} + api.size + copies.size + sets.size + graphs.size + syncs.size +
-           cuda_events.size + overheads.size;
+           cuda_events.size + overheads.size + markers.size;
   }
 
   StagedArray<StagedKernel> kernels;
@@ -130,6 +136,7 @@ struct Staging {
   StagedArray<StagedSync> syncs;
   StagedArray<StagedCudaEvent> cuda_events;
   StagedArray<StagedOverhead> overheads;
+  StagedArray<StagedMarker> markers;
 
   Lane* lanes = nullptr;  // [kMaxLanes]
   uint32_t lane_count = 0;

@@ -278,6 +278,27 @@ void TraceWriter::OnOverhead(const OverheadRecord& r) {
   s.staging.overheads.Push(overhead);
 }
 
+void TraceWriter::OnMarker(const MarkerRecord& r) {
+  if (state_ == nullptr) return;
+  State& s = *state_;
+  StagedMarker m = {r.time_ns, r.id, r.thread, 0, 0, r.flags};
+  int64_t end_ns = m.time_ns;
+  s.ConvertHostTimes(&m.time_ns, &end_ns);
+  bool replaced = false, domain_replaced = false;
+  if (!s.Admit(s.staging.markers, kMarkerMaxBytes, [&] {
+        return s.dictionary.MarkerName(r.name, &m.name, &replaced) &&
+               s.dictionary.MarkerName(r.domain, &m.domain, &domain_replaced);
+      })) {
+    return;
+  }
+  s.staging.NoteTimes(m.time_ns, m.time_ns);
+  if (replaced || domain_replaced) {
+    ++stats_.names_replaced;
+    s.Loss(LossCause::kNameTableFull, 1, m.time_ns, m.time_ns, 0);
+  }
+  s.staging.markers.Push(m);
+}
+
 void TraceWriter::OnDevice(const DeviceRecord& r) {
   if (state_ == nullptr) return;
   char name[Facts::kMaxDeviceNameBytes];

@@ -90,6 +90,7 @@ class TraceWriter {
   void OnSync(const SyncRecord& r);
   void OnCudaEvent(const CudaEventRecord& r);
   void OnOverhead(const OverheadRecord& r);
+  void OnMarker(const MarkerRecord& r);
   void OnDevice(const DeviceRecord& r);  // facts: kept for the rest of the file
   void OnContext(const ContextRecord& r);
   void OnStream(const StreamRecord& r);

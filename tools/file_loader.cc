@@ -200,6 +200,7 @@ int32_t FileLoader::ThreadOf(uint32_t tid, FileState* file) {
 void FileLoader::LoadDictionary(const Dictionary& dictionary, FileState* file) {
   FrameIds& ids = file->ids;
   for (const std::string& name : dictionary.names()) ids.names.push_back(InternName(name));
+  for (const std::string& name : dictionary.marker_names()) ids.marker_names.push_back(&name);
   for (const auto& s : dictionary.shapes()) {
     const auto [at, added] = shapes_.try_emplace(
         std::array<uint32_t, 13>{s.grid_x(), s.grid_y(), s.grid_z(), s.block_x(), s.block_y(),
@@ -340,6 +341,8 @@ void FileLoader::LoadPacket(const Packet& packet, const FrameHeader& header, Fil
       return LoadGraphs(packet.graphs(), header, file);
     case Packet::kOverheads:
       return LoadOverheads(packet.overheads(), header, file);
+    case Packet::kMarkers:
+      return LoadMarkers(packet.markers(), header, file);
     case Packet::kCudaEvents:
       return LoadEvents(packet.cuda_events(), header, file);
     case Packet::kProcess:

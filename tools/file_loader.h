@@ -21,6 +21,7 @@
 #include "tools/capture_facts.h"
 #include "tools/lane_merger.h"
 #include "tools/load_samples.h"
+#include "tools/marker_names.h"
 #include "tools/merge_runs.h"
 #include "tools/record_order.h"
 #include "tools/time_budget.h"
@@ -35,7 +36,8 @@ struct RecordRuns {
 
 class FileLoader {
  public:
-  explicit FileLoader(LoadedRun* run) : run_(run), samples_(run, &budget_) {}
+  explicit FileLoader(LoadedRun* run)
+      : run_(run), samples_(run, &budget_), marker_namer_(&run->timeline) {}
   FileLoader(const FileLoader&) = delete;
   FileLoader& operator=(const FileLoader&) = delete;
 
@@ -66,6 +68,8 @@ class FileLoader {
   struct FrameIds {
     std::vector<int32_t> names, symbols;
     std::vector<ShapeIds> shapes, copy_shapes;
+    std::vector<const std::string*> marker_names;  // of the frame, which is still there
+    absl::flat_hash_map<std::pair<uint32_t, uint32_t>, MarkerNamer::Named> markers;  // domain, name
   };
   // Those of a frame, until its lanes are merged; the rest is reused from batch to batch.
   struct BatchPools {
@@ -77,6 +81,7 @@ class FileLoader {
     proto::SyncColumns syncs;
     proto::CudaEventColumns events;
     proto::OverheadColumns overheads;
+    proto::MarkerColumns markers;
   };
   struct Lane {
     int32_t device, stream;
@@ -107,6 +112,11 @@ class FileLoader {
     const int32_t* result;
     int32_t thread;
   };
+  // One end of a range whose other end has not come yet.
+  struct OpenMarker {
+    MarkerRange range;
+    bool begun;  // else it is the end: buffers of other threads may come first
+  };
   // What is known of one trace of the file being read.
   struct FileState {
     int32_t process = -1;
@@ -115,10 +125,11 @@ class FileLoader {
     std::map<std::tuple<int32_t, uint32_t, uint32_t>, int32_t> streams;  // device, context, stream
     absl::flat_hash_map<uint32_t, int32_t> threads;                      // tid
     std::map<uint32_t, uint32_t> context_device, context_null_stream;
-    std::map<int64_t, size_t> open_blinds;              // begin -> Timeline::blinds
-    int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;  // of everything in the file
-    int64_t previous_written_ns = 0;                    // of the last frame
-    int64_t previous_records_ns = 0;                    // of the last frame that held records
+    absl::flat_hash_map<uint32_t, OpenMarker> open_markers;  // id
+    std::map<int64_t, size_t> open_blinds;                   // begin -> Timeline::blinds
+    int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;       // of everything in the file
+    int64_t previous_written_ns = 0;                         // of the last frame
+    int64_t previous_records_ns = 0;                         // of the last frame that held records
     int64_t process_start_ns = 0;
     bool buffers_missing = false;
     ClockReader clock;
@@ -151,6 +162,8 @@ class FileLoader {
   void MergeCalls(const FileState& file);
   // How many records there will be if the rest of the input is like what was read.
   double ExpectedInTheEnd(size_t records) const;
+  MarkerNamer::Named NameMarker(uint32_t domain, uint32_t name, FileState* file);
+  void LoadMarkers(const MarkerBatch& batch, const FrameHeader& header, FileState* file);
   // The state of the trace that the frame belongs to, or nullptr if another file had that trace
   // before.
   FileState* StateOf(const FrameHeader& header, const std::string& path);
@@ -194,6 +207,7 @@ class FileLoader {
   std::map<std::string, std::string> skipped_copies_;      // copy -> original
   TimeBudget budget_;
   SampleLoader samples_;
+  MarkerNamer marker_namer_;
   uint64_t impossible_records_ = 0, empty_files_ = 0;
 };
 

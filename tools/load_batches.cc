@@ -30,6 +30,9 @@ bool IsProfilerOverhead(uint32_t kind) {
   }
 }
 
+// Ranges that are open at one time: more are never ended.
+constexpr size_t kMostOpenMarkers = size_t{1} << 20;
+
 // Fills a vector whose room has been made, in blocks that are still in the cache when they are
 // written to for the second time.
 template <typename T>
@@ -337,6 +340,56 @@ void FileLoader::LoadOverheads(const OverheadBatch& batch, const FrameHeader& he
     run_->timeline.overheads.push_back({columns.start_ns[i], columns.end_ns[i], columns.kind[i],
                                         file->process, thread,
                                         IsProfilerOverhead(columns.kind[i])});
+  }
+}
+
+MarkerNamer::Named FileLoader::NameMarker(uint32_t domain, uint32_t name, FileState* file) {
+  FrameIds& ids = file->ids;
+  const auto [at, added] = ids.markers.try_emplace({domain, name});
+  if (added) {
+    const auto text = [&ids](uint32_t id) {
+      return id == 0 || id > ids.marker_names.size() ? std::string_view()
+                                                     : std::string_view(*ids.marker_names[id - 1]);
+    };
+    at->second = marker_namer_.Intern(MarkerKind::kNvtx, text(domain), text(name));
+  }
+  return at->second;
+}
+
+// Ranges whose other end never comes (they were open at the end, or it was lost) say nothing.
+void FileLoader::LoadMarkers(const MarkerBatch& batch, const FrameHeader& header, FileState* file) {
+  proto::MarkerColumns& columns = columns_.markers;
+  proto::Decode(batch, header, &columns);
+  for (size_t i = 0; i < columns.count; ++i) {
+    const int64_t ns = columns.start_ns[i];
+    const bool begins = (columns.flags[i] & MARKER_BEGIN) != 0;
+    if (!begins && (columns.flags[i] & MARKER_END) == 0) continue;
+    if (!Believable(ns, ns)) {
+      ++impossible_records_;
+      continue;
+    }
+    const auto known = file->open_markers.find(columns.correlation[i]);
+    OpenMarker here = {{ns, ns, file->process, -1, -1, -1, 0}, begins};
+    if (begins) {
+      const MarkerNamer::Named named = NameMarker(columns.domain[i], columns.name[i], file);
+      here.range.name = named.name;
+      here.range.numbers = named.numbers;
+      if (columns.thread[i] != 0) here.range.thread = ThreadOf(columns.thread[i], file);
+    }
+    if (known == file->open_markers.end() || known->second.begun == begins) {
+      if (file->open_markers.size() < kMostOpenMarkers) {
+        file->open_markers[columns.correlation[i]] = here;
+      }
+      continue;
+    }
+    MarkerRange range = begins ? here.range : known->second.range;
+    range.end_ns = begins ? known->second.range.begin_ns : ns;
+    file->open_markers.erase(known);
+    if (Believable(range.begin_ns, range.end_ns)) {
+      run_->timeline.markers.push_back(range);
+    } else {
+      ++impossible_records_;
+    }
   }
 }
 

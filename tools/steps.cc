@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "tools/marker_steps.h"
 #include "tools/step_pattern.h"
 
 namespace gpuprobe::tools {
@@ -28,9 +29,10 @@ constexpr double kWorthTelling = 0.05;
 
 struct Sequence {
   std::vector<StepToken> tokens;
-  // Of each token: the operation itself, or the next one after a synchronisation; a token more
-  // than there are: -1.
+  // Of each token: the operation itself, the first of a launch, or the next one after a
+  // synchronisation; a token more than there are: -1.
   std::vector<int32_t> ops;
+  std::vector<int64_t> took_ns;  // of each token: its operations' times added up
 };
 
 // Numbers for what is the same again.
@@ -54,6 +56,11 @@ class TokenIds {
         return Id({kind, with_shapes_ ? op.graph_id : 0, 0, 0});
     }
     return 0;
+  }
+  // Several operations of one submission: a graph's nodes.
+  uint32_t OfLaunch(const Timeline& timeline, const GpuOp& first) {
+    if (first.graph_id != 0) return Id({-2, with_shapes_ ? first.graph_id : 0, 0, 0});
+    return Id({-2, OfOp(timeline, first), 1, 0});
   }
   uint32_t OfSync(int32_t symbol) { return Id({-1, symbol, 0, 0}); }
 
@@ -106,15 +113,28 @@ class SequenceMaker {
       for (; sync != syncs_.end() && CallAt(*sync).start_ns < submitted_ns_[i]; ++sync) {
         sequence.tokens.push_back({ids.OfSync(CallAt(*sync).symbol), false, true, pauses_ns_[i]});
         sequence.ops.push_back(ops_[i]);
+        sequence.took_ns.push_back(0);
       }
-      sequence.tokens.push_back({ids.OfOp(timeline_, op), op.kind == OpKind::kGraph,
-                                 IsHostCopy(timeline_, op), pauses_ns_[i]});
+      // What repeats inside of one submission are the layers of a graph, no steps: it is one thing.
+      if (i > 0 && OneSubmission(OpAt(ops_[i - 1]), op)) {
+        sequence.took_ns.back() += op.end_ns - op.start_ns;
+        continue;
+      }
+      const bool launch = i + 1 < ops_.size() && OneSubmission(op, OpAt(ops_[i + 1]));
+      sequence.tokens.push_back({launch ? ids.OfLaunch(timeline_, op) : ids.OfOp(timeline_, op),
+                                 launch || op.kind == OpKind::kGraph, IsHostCopy(timeline_, op),
+                                 pauses_ns_[i]});
       sequence.ops.push_back(ops_[i]);
+      sequence.took_ns.push_back(op.end_ns - op.start_ns);
     }
     return sequence;
   }
 
  private:
+  // 0: no id.
+  static bool OneSubmission(const GpuOp& a, const GpuOp& b) {
+    return a.correlation != 0 && a.correlation == b.correlation && a.process == b.process;
+  }
   const GpuOp& OpAt(int32_t op) const { return timeline_.ops[static_cast<size_t>(op)]; }
   const HostCall& CallAt(int32_t call) const { return timeline_.calls[static_cast<size_t>(call)]; }
   int64_t SubmittedNs(const GpuOp& op) const {
@@ -187,10 +207,9 @@ StepPattern EachGraph(const Timeline& timeline, const Sequence& sequence) {
   int64_t graphs_ns = 0, all_ns = 0;
   std::vector<size_t> distances;
   for (size_t i = 0; i < sequence.tokens.size(); ++i) {
-    const GpuOp& op = timeline.ops[static_cast<size_t>(sequence.ops[i])];
-    all_ns += op.end_ns - op.start_ns;
+    all_ns += sequence.took_ns[i];
     if (!sequence.tokens[i].alone) continue;
-    graphs_ns += op.end_ns - op.start_ns;
+    graphs_ns += sequence.took_ns[i];
     if (!pattern.begins.empty()) distances.push_back(i - pattern.begins.back());
     pattern.begins.push_back(i);
   }
@@ -387,12 +406,28 @@ void FindSlowSteps(const DeviceReport& report, const std::vector<std::string>& p
                    [](const auto& a, const auto& b) { return a.extra_ns > b.extra_ns; });
 }
 
+bool StepsByMarkers(const Timeline& timeline, const DeviceActivity& activity,
+                    const DeviceReport& report, const std::vector<std::string>& places,
+                    DeviceSteps* result) {
+  MarkedSteps marked = FindMarkedSteps(timeline, activity, report.window);
+  if (marked.times_ns.size() <= kFewestMarkedSteps) return false;
+  result->source = marked.source;
+  result->marker = std::move(marked.marker);
+  result->confidence = marked.share;
+  result->first_op = marked.first_op;
+  result->steps = MeasureSteps(timeline, activity, report, marked.times_ns);
+  MeasureDurations(result);
+  FindSlowSteps(report, places, result);
+  return true;
+}
+
 }  // namespace
 
 DeviceSteps FindSteps(const Timeline& timeline, const DeviceActivity& activity,
                       const DeviceReport& report, const std::vector<std::string>& places) {
   DeviceSteps result;
   result.device = report.device;
+  if (StepsByMarkers(timeline, activity, report, places, &result)) return result;
   const SequenceMaker maker(timeline, activity, report);
   const Found found = FindInSequence(timeline, maker);
   if (found.pattern.begins.empty()) {

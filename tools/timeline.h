@@ -202,6 +202,26 @@ struct CopyShape {
   bool peer;
 };
 
+// What names of ranges have in common: numbers are folded ("step 12" -> "step #"), so that a name
+// is one however often its range comes, and made-up names without end need no memory.
+enum class MarkerKind : uint8_t { kNvtx, kAnnotation };
+struct MarkerName {
+  std::string folded, domain;  // NVTX: empty is the default domain
+  std::string first;           // as the first of these ranges had it
+  bool varies;                 // others of them have other numbers in it
+  MarkerKind kind;
+};
+
+// A range that the application itself marked and named: NVTX, torch's record_function.
+struct MarkerRange {
+  int64_t begin_ns, end_ns;
+  int32_t process;
+  int32_t thread;       // that began it, index in Timeline::threads; -1: of the device
+  int32_t device = -1;  // where the profiler has put the range on the device's time
+  int32_t name;         // index in Timeline::marker_names
+  uint32_t numbers;     // hash of the numbers in the name; 0: it has none
+};
+
 // Who recorded a process: its own library, or another tool whose file was imported.
 enum class SourceKind : uint8_t { kGpuprobe, kKineto, kNsys };
 
@@ -276,6 +296,9 @@ struct Timeline {
   std::vector<CudaEvent> events;
   std::vector<OverheadOp> overheads;  // sorted by start
   std::vector<Blind> blinds;          // sorted by begin
+
+  std::vector<MarkerName> marker_names;
+  std::vector<MarkerRange> markers;  // sorted by (begin, longest first)
   std::vector<LossItem> losses;
 };
 

@@ -17,7 +17,9 @@
 #include "tools/import/source_format.h"
 #include "tools/link_calls.h"
 #include "tools/loss_causes.h"
+#include "tools/marker_names.h"
 #include "tools/merge_runs.h"
+#include "tools/several_runs.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -39,6 +41,7 @@ void SortTimeline(const RecordRuns& runs, Timeline* timeline) {
   MergeRuns(&timeline->calls, runs.calls, kByStart);
   SortByStart(&timeline->syncs);
   SortByStart(&timeline->overheads);
+  SortMarkers(timeline);
   std::stable_sort(timeline->blinds.begin(), timeline->blinds.end(),
                    [](const Blind& a, const Blind& b) { return a.begin_ns < b.begin_ns; });
 }
@@ -63,6 +66,10 @@ void ApplyShifts(const Shifts& shifts, Timeline* timeline) {
   ShiftAll(shifts, &timeline->calls);
   ShiftAll(shifts, &timeline->syncs);
   ShiftAll(shifts, &timeline->overheads);
+  for (MarkerRange& range : timeline->markers) {
+    range.begin_ns += shifts[static_cast<size_t>(range.process)];
+    range.end_ns += shifts[static_cast<size_t>(range.process)];
+  }
   for (UntimedOp& op : timeline->untimed) {
     ShiftKnown(shifts[static_cast<size_t>(op.process)], &op.start_ns);
   }
@@ -252,6 +259,7 @@ absl::StatusOr<LoadedRun> LoadRun(const InputFiles& files, Linking linking) {
   // Imported samples are complete, and in their place.
   if (run.timeline.samples.empty()) loader.samples()->Finish(shifts);
   CheckAligned(&run);
+  NoteSeveralRuns(&run);
   SortTimeline(loader.runs(), &run.timeline);
   if (linking == Linking::kLinked) LinkCalls(&run);
   return run;

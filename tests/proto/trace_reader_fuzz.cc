@@ -57,6 +57,7 @@ void DecodeAll(const Trace& trace) {
     if (packet.has_syncs()) DecodeBatch<SyncColumns>(packet.syncs(), header);
     if (packet.has_cuda_events()) DecodeBatch<CudaEventColumns>(packet.cuda_events(), header);
     if (packet.has_overheads()) DecodeBatch<OverheadColumns>(packet.overheads(), header);
+    if (packet.has_markers()) DecodeBatch<MarkerColumns>(packet.markers(), header);
     if (packet.has_host_samples()) DecodeSamples(packet.host_samples());
   }
 }

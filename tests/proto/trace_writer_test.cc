@@ -181,6 +181,67 @@ TEST(TraceWriterTest, TheOffsetIsAskedAgainForEachBufferAndFrame) {
   EXPECT_EQ(starts, (std::vector<int64_t>{0, 0, 300, 300, 500, 500}));
 }
 
+TEST(TraceWriterTest, MarkersKeepTheirNamesAndThreads) {
+  WriterHarness harness;
+  ASSERT_TRUE(harness.Init());
+  const char* step = harness.Name("step 1");
+  const char* domain = harness.Name("NCCL");
+  harness.writer.OnMarker({kTestStartNs + 5, 7, 2, 11, step, nullptr});
+  harness.writer.OnMarker({kTestStartNs + 9, 8, 2, 12, harness.Name("sum"), domain});
+  ASSERT_TRUE(harness.writer.CloseFrame());
+  harness.writer.OnMarker({kTestStartNs + 20, 8, 4, 12, nullptr, domain});
+  harness.writer.OnMarker({kTestStartNs + 15, 7, 4, 11, nullptr, nullptr});
+  ASSERT_TRUE(harness.writer.Finish("exit", 0));
+  const ReadResult read = ReadBytes(harness.File());
+  ASSERT_EQ(read.frames.size(), 2u);
+  const auto row = [](int64_t after_ns, uint32_t id, int flags, int thread, const char* names) {
+    const int64_t ns = kTestStartNs + after_ns;
+    return Text(ns, ns, id) + Text(flags, thread) + names;
+  };
+  EXPECT_EQ(read.log.at("marker"),
+            (std::vector<std::string>{row(5, 7, 2, 11, "step 1 -"), row(9, 8, 2, 12, "sum NCCL"),
+                                      row(20, 8, 4, 12, "- NCCL"), row(15, 7, 4, 11, "- -")}));
+  EXPECT_EQ(read.headers[0].first_ns(), kTestStartNs + 5);
+  EXPECT_EQ(read.headers[1].last_ns(), kTestStartNs + 20);
+  EXPECT_EQ(read.counts.unknown_fields, 0u);
+}
+
+TEST(TraceWriterTest, MarkerNamesWithoutEndAreCutAndNothingIsLost) {
+  WriterHarness harness(SmallOptions(256));
+  ASSERT_TRUE(harness.Init());
+  constexpr uint32_t kCount = 12'000;
+  for (uint32_t i = 0; i < kCount; ++i) {
+    const std::string name = "request " + std::to_string(i) + std::string(i % 700, 'x');
+    harness.writer.OnMarker(
+        {kTestStartNs + i, i, 2, UINT32_MAX, harness.Name(name), harness.Name("domain")});
+  }
+  harness.writer.OnMarker({kTestStartNs, UINT32_MAX, 255, 0, nullptr, nullptr});
+  ASSERT_TRUE(harness.writer.Finish("exit", 0));
+  const ReadResult read = ReadBytes(harness.File());
+  EXPECT_EQ(read.log.at("marker").size(), kCount + 1);
+  for (const Trace& trace : read.frames) {
+    EXPECT_TRUE(LossesOf(trace).empty());
+    for (const Packet& packet : trace.packet()) {
+      for (const std::string& name : packet.dictionary().marker_names()) {
+        EXPECT_LE(name.size(), kMaxMarkerNameBytes);
+      }
+    }
+  }
+}
+
+TEST(TraceWriterTest, AMarkersNameThatCannotBeReadIsSaid) {
+  WriterHarness harness;
+  ASSERT_TRUE(harness.Init());
+  const char* gone = harness.Name("gone");
+  harness.unreadable.insert(gone);
+  harness.writer.OnMarker({kTestStartNs, 1, 2, 1, gone, nullptr});
+  ASSERT_TRUE(harness.writer.CloseFrame());
+  const ReadResult read = ReadBytes(harness.File());
+  EXPECT_NE(read.log.at("marker")[0].find("could not be read"), std::string::npos);
+  EXPECT_EQ(harness.writer.stats().names_replaced, 1u);
+  EXPECT_EQ(LossesOf(read.frames[0]).size(), 1u);
+}
+
 TEST(TraceWriterTest, FrameHeaderTellsSequenceRangeAndRecords) {
   WriterHarness harness;
   harness.clock.trace_ns = kTestStartNs + 777;
@@ -277,6 +338,7 @@ TEST(TraceWriterTest, RecordsOfTheGreatestEncodedSizeFitTheirBounds) {
           wild,           INT64_MAX,      UINT32_MAX,     255,          1, UINT32_MAX,
           UINT32_MAX - 1, UINT32_MAX - 1, UINT32_MAX - 1, k.correlation};
       harness.writer.OnOverhead(overhead);
+      harness.writer.OnMarker({wild, k.correlation, 255, UINT32_MAX, nullptr, nullptr});
       CopyRecord copy = {};
       copy.start_ns = k.start_ns;
       copy.end_ns = k.end_ns;
@@ -296,10 +358,10 @@ TEST(TraceWriterTest, RecordsOfTheGreatestEncodedSizeFitTheirBounds) {
           {k.start_ns, k.end_ns, Timing::kValid, 1, 1, 1, k.correlation, UINT32_MAX, 0});
     }
     ASSERT_TRUE(harness.writer.Finish("exit", 0));
-    EXPECT_EQ(harness.writer.stats().records, 8u * count);
+    EXPECT_EQ(harness.writer.stats().records, 9u * count);
     const ReadResult read = ReadBytes(harness.File());
     EXPECT_TRUE(read.damage.empty());
-    EXPECT_EQ(read.records(), 8u * count);
+    EXPECT_EQ(read.records(), 9u * count);
   }
 }
 

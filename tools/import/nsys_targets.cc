@@ -34,7 +34,7 @@ std::string UuidText(std::string_view text) {
 }  // namespace
 
 NsysLoader::NsysLoader(const NsysDatabase& database, const std::string& path, LoadedRun* run)
-    : database_(database), run_(run) {
+    : database_(database), run_(run), marker_namer_(&run->timeline) {
   Timeline& timeline = run->timeline;
   timeline.inputs.push_back({path, database.bytes()});
   input_ = Last(timeline.inputs);
@@ -45,6 +45,7 @@ NsysLoader::NsysLoader(const NsysDatabase& database, const std::string& path, Lo
   first_call_ = timeline.calls.size();
   first_sync_ = timeline.syncs.size();
   first_overhead_ = timeline.overheads.size();
+  first_marker_name_ = timeline.marker_names.size();
 }
 
 bool NsysLoader::IsExport(const NsysDatabase& database) {
@@ -76,6 +77,7 @@ void NsysLoader::Load() {
   ReadEvents();
   ReadOverheads("CUPTI_ACTIVITY_KIND_OVERHEAD", false);
   ReadOverheads("PROFILER_OVERHEAD", true);
+  ReadMarkers();
   ReadThreadNames();
   ReadDiagnostics();
   ResolveStrings();
@@ -207,6 +209,7 @@ void NsysLoader::ResolveStrings() {
   for (const int64_t id : kernel_string_ids_) texts[id];
   for (const auto& [id, event_class] : symbol_string_ids_) texts[id];
   for (const auto& [thread, id] : thread_string_ids_) texts[id];
+  for (const UnnamedMarker& marker : unnamed_markers_) texts[marker.string];
   constexpr const char* kColumns[] = {"id", "value"};
   if (const auto rows = Open("StringIds", "all names", kColumns, 2); rows != nullptr) {
     while (rows->Next()) {
@@ -268,6 +271,11 @@ void NsysLoader::ResolveStrings() {
   for (const auto& [thread, id] : thread_string_ids_) {
     timeline.threads[static_cast<size_t>(thread)].name = texts[id];
   }
+  for (UnnamedMarker& marker : unnamed_markers_) {
+    AddMarker(marker.range, marker.domain, texts[marker.string]);
+  }
+  unnamed_markers_.clear();
+  NameMarkerDomains();
 }
 
 int32_t NsysLoader::ProcessOf(int64_t global_id) {

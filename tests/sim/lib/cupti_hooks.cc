@@ -27,10 +27,6 @@ namespace {
 
 CuptiState& State() { return CuptiState::Get(); }
 
-bool Enabled(uint32_t kind) {
-  return State().kind_enabled[kind].load(std::memory_order_relaxed);  // a switch, publishes nothing
-}
-
 // ---- GPU work ----
 
 void EmitKernel(const GpuOp& op) {
@@ -198,12 +194,6 @@ void OnGpuOp(const GpuOp* op) {
 
 // ---- API calls ----
 
-uint32_t RecordThreadId() {
-  return State().thread_id_type == CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM
-             ? static_cast<uint32_t>(gettid())
-             : static_cast<uint32_t>(pthread_self());  // CUPTI's default: the low 32 bits
-}
-
 CUpti_CallbackDomain CallbackDomain(Domain domain) {
   return domain == Domain::kRuntime ? CUPTI_CB_DOMAIN_RUNTIME_API : CUPTI_CB_DOMAIN_DRIVER_API;
 }
@@ -358,6 +348,16 @@ void OnOverhead(uint32_t overhead_kind, int64_t start_ns, int64_t end_ns) {
 void OnExit() { DeliverHeld("early"); }
 
 }  // namespace
+
+bool Enabled(uint32_t kind) {
+  return State().kind_enabled[kind].load(std::memory_order_relaxed);  // a switch, publishes nothing
+}
+
+uint32_t RecordThreadId() {
+  return State().thread_id_type == CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM
+             ? static_cast<uint32_t>(gettid())
+             : static_cast<uint32_t>(pthread_self());  // CUPTI's default: the low 32 bits
+}
 
 void EmitDevice(uint32_t device) {
   static std::atomic<uint64_t> known{0};  // bit mask: CUPTI reports a device once
