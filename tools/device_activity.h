@@ -6,10 +6,13 @@
 #ifndef GPUPROBE_TOOLS_DEVICE_ACTIVITY_H_
 #define GPUPROBE_TOOLS_DEVICE_ACTIVITY_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "tools/analysis.h"
+#include "tools/host_view.h"
 #include "tools/interval_set.h"
 #include "tools/timeline.h"
 
@@ -32,16 +35,25 @@ struct DeviceActivity {
   std::vector<int32_t> ops;     // in scope, in order of start: index in Timeline::ops
   std::vector<bool> processes;  // in scope, with operations here, timed or not
   IntervalSet busy;             // their union
-  Lane others;                  // what processes outside the scope ran; id: process
+  int64_t end_ns = std::numeric_limits<int64_t>::min();  // of the last to end
+  Lane others;  // what processes outside the scope ran; id: process
+
+  // The position in `ops` of the first that may overlap with `window` or is, of those before it,
+  // the last to end.
+  size_t FirstReaching(const Timeline& timeline, const Window& window) const;
 };
 
 // One for each device that ran (or may have run: untimed) something in scope, and for
-// Options::device.
-std::vector<DeviceActivity> CollectActivity(const Timeline& timeline, const Options& options,
-                                            const Scope& scope);
+// Options::device. Whatever the window of `options`.
+std::vector<DeviceActivity> CollectActivity(const Timeline& timeline, const HostView& host,
+                                            const Options& options, const Scope& scope);
+
+// Which names of kernels are those of collectives, by Timeline::names.
+std::vector<bool> CommunicationNames(const Timeline& timeline);
 
 // Window, sums, breakdown and gaps (without their parts) of one device.
 DeviceReport MeasureDevice(const Timeline& timeline, const Options& options, const Scope& scope,
+                           const std::vector<bool>& communication_names,
                            const DeviceActivity& activity);
 
 }  // namespace gpuprobe::tools

@@ -165,8 +165,7 @@ void HostSplit::Add(int64_t begin, int64_t end, int32_t sample, int32_t line,
 
 HostEvidence::HostEvidence(const Timeline& t, const HostView& host)
     : timeline(t),
-      any(!t.samples.empty() || std::any_of(t.calls.begin(), t.calls.end(),
-                                            [](const HostCall& c) { return c.site >= 0; })),
+      any(!t.samples.empty() || host.HasSites()),
       sites(t),
       activity(t),
       judge(t, sites, activity),

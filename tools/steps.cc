@@ -6,10 +6,11 @@
 #include <array>
 #include <cmath>
 #include <map>
-#include <tuple>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
+#include "tools/flat_map.h"
 #include "tools/step_pattern.h"
 
 namespace gpuprobe::tools {
@@ -33,44 +34,50 @@ struct Sequence {
   std::vector<int32_t> ops;
 };
 
-// Numbers for what is the same again.
+// Numbers for what is the same again, in order of first use.
 class TokenIds {
  public:
   explicit TokenIds(bool with_shapes) : with_shapes_(with_shapes) {}
 
   uint32_t OfOp(const Timeline& timeline, const GpuOp& op) {
-    const int kind = static_cast<int>(op.kind);
+    const auto kind = static_cast<int32_t>(op.kind);
     switch (op.kind) {
       case OpKind::kKernel:
-        return Id({kind, op.name, with_shapes_ ? op.shape : 0, 0});
+        return Id({kind, op.name, with_shapes_ ? op.shape : 0});
       case OpKind::kCopy: {
         const int copy_kind =
             op.shape < 0 ? 0 : timeline.copy_shapes[static_cast<size_t>(op.shape)].copy_kind;
-        return Id({kind, copy_kind, with_shapes_ ? static_cast<int64_t>(op.bytes) : 0, 0});
+        return Id({kind, copy_kind, with_shapes_ ? static_cast<int64_t>(op.bytes) : 0});
       }
       case OpKind::kSet:
-        return Id({kind, with_shapes_ ? static_cast<int64_t>(op.bytes) : 0, 0, 0});
+        return Id({kind, 0, with_shapes_ ? static_cast<int64_t>(op.bytes) : 0});
       case OpKind::kGraph:
-        return Id({kind, with_shapes_ ? op.graph_id : 0, 0, 0});
+        return Id({kind, 0, with_shapes_ ? op.graph_id : 0});
     }
     return 0;
   }
-  uint32_t OfSync(int32_t symbol) { return Id({-1, symbol, 0, 0}); }
+  uint32_t OfSync(int32_t symbol) { return Id({-1, symbol, 0}); }
 
  private:
-  using Key = std::array<int64_t, 4>;
-  struct Hash {
-    size_t operator()(const Key& key) const {
-      uint64_t hash = 0;
-      for (int64_t part : key) hash = (hash ^ static_cast<uint64_t>(part)) * 0x9e3779b97f4a7c15u;
-      return static_cast<size_t>(hash ^ hash >> 32);
+  struct Key {
+    int32_t kind, what;
+    int64_t size;
+    bool operator==(const Key&) const = default;
+    uint64_t Hash() const {
+      return MixBits(MixBits(static_cast<uint64_t>(static_cast<uint32_t>(kind)) << 32 |
+                                 static_cast<uint32_t>(what),
+                             0),
+                     static_cast<uint64_t>(size));
     }
   };
   uint32_t Id(const Key& key) {
-    return ids_.try_emplace(key, static_cast<uint32_t>(ids_.size())).first->second;
+    const auto count = static_cast<uint32_t>(ids_.size());
+    const auto [id, is_new] = ids_.FindOrAdd(key);
+    if (is_new) *id = count;
+    return *id;
   }
   const bool with_shapes_;
-  std::unordered_map<Key, uint32_t, Hash> ids_;
+  FlatMap<Key, uint32_t> ids_;
 };
 
 // From or to the host.
@@ -80,100 +87,149 @@ bool IsHostCopy(const Timeline& timeline, const GpuOp& op) {
   return kind >= 1 && kind <= 4;  // CUpti_ActivityMemcpyKind: to and from device and array
 }
 
+// Sorts what is nearly in order already, as work on several streams is: stable.
+template <typename T, typename Less>
+void SortNearlySorted(std::vector<T>* items, Less less) {
+  // So many places may be moved in all before a general sort is cheaper.
+  size_t moves_left = 8 * items->size();
+  for (size_t i = 1; i < items->size(); ++i) {
+    if (!less((*items)[i], (*items)[i - 1])) continue;
+    const T item = (*items)[i];
+    size_t at = i;
+    for (; at > 0 && moves_left > 0 && less(item, (*items)[at - 1]); --at, --moves_left) {
+      (*items)[at] = (*items)[at - 1];
+    }
+    (*items)[at] = item;
+    if (moves_left == 0) return std::stable_sort(items->begin(), items->end(), less);
+  }
+}
+
 class SequenceMaker {
  public:
-  SequenceMaker(const Timeline& timeline, const DeviceActivity& activity,
+  SequenceMaker(const Timeline& timeline, const HostView& host, const DeviceActivity& activity,
                 const DeviceReport& report)
       : timeline_(timeline), report_(report) {
-    for (int32_t op : activity.ops) {
-      const GpuOp& o = OpAt(op);
-      if (o.end_ns > report.window.start_ns && o.start_ns < report.window.end_ns)
-        ops_.push_back(op);
-    }
-    ChooseLead();
-    FindSubmissions();
-    FindSyncs();
+    const auto& ops = activity.ops;
+    const std::span<const int32_t> all(
+        ops.begin() + static_cast<ptrdiff_t>(activity.FirstReaching(timeline, report.window)),
+        std::partition_point(ops.begin(), ops.end(),
+                             [&](int32_t op) { return OpAt(op).start_ns < report.window.end_ns; }));
+    const Lead lead = FindLead(all);
+    Collect(all, lead);
+    MeasureSubmissions();
+    FindSyncs(host);
   }
 
-  size_t op_count() const { return ops_.size(); }
+  size_t op_count() const { return items_.size(); }
 
   Sequence Make(bool with_shapes) const {
     TokenIds ids(with_shapes);
     Sequence sequence;
+    sequence.tokens.reserve(items_.size() + syncs_.size());
+    sequence.ops.reserve(items_.size() + syncs_.size());
     auto sync = syncs_.begin();
-    for (size_t i = 0; i < ops_.size(); ++i) {
-      const GpuOp& op = OpAt(ops_[i]);
-      for (; sync != syncs_.end() && CallAt(*sync).start_ns < submitted_ns_[i]; ++sync) {
-        sequence.tokens.push_back({ids.OfSync(CallAt(*sync).symbol), false, true, pauses_ns_[i]});
-        sequence.ops.push_back(ops_[i]);
+    for (const Item& item : items_) {
+      const GpuOp& op = OpAt(item.op);
+      for (; sync != syncs_.end() && CallAt(*sync).start_ns < item.submitted_ns; ++sync) {
+        sequence.tokens.push_back({ids.OfSync(CallAt(*sync).symbol), false, true, item.pause_ns});
+        sequence.ops.push_back(item.op);
       }
       sequence.tokens.push_back({ids.OfOp(timeline_, op), op.kind == OpKind::kGraph,
-                                 IsHostCopy(timeline_, op), pauses_ns_[i]});
-      sequence.ops.push_back(ops_[i]);
+                                 IsHostCopy(timeline_, op), item.pause_ns});
+      sequence.ops.push_back(item.op);
     }
     return sequence;
   }
 
  private:
+  struct Item {
+    int64_t submitted_ns;
+    int64_t pause_ns;  // idle time before it
+    int32_t op;
+  };
+  // The busiest stream; where none has most of the operations, all of its process.
+  struct Lead {
+    int32_t process = -1, stream = -1;
+    bool one_stream = true;
+  };
+
   const GpuOp& OpAt(int32_t op) const { return timeline_.ops[static_cast<size_t>(op)]; }
   const HostCall& CallAt(int32_t call) const { return timeline_.calls[static_cast<size_t>(call)]; }
-  int64_t SubmittedNs(const GpuOp& op) const {
-    return op.submission < 0 ? op.start_ns : CallAt(op.submission).start_ns;
+  bool InWindow(const GpuOp& op) const {
+    return op.end_ns > report_.window.start_ns && op.start_ns < report_.window.end_ns;
   }
 
-  // The busiest stream's operations; where none has most of them, those of its process.
-  void ChooseLead() {
+  Lead FindLead(std::span<const int32_t> all) {
     std::map<std::pair<int32_t, int32_t>, size_t> by_stream;
-    for (int32_t op : ops_) ++by_stream[{OpAt(op).process, OpAt(op).stream}];
+    // Nearly every operation is of its stream's process.
+    std::vector<size_t> own(timeline_.streams.size(), 0);
+    size_t total = 0;
+    for (const int32_t index : all) {
+      const GpuOp& op = OpAt(index);
+      if (!InWindow(op)) continue;
+      ++total;
+      if (op.stream >= 0 && timeline_.streams[static_cast<size_t>(op.stream)].process == op.process)
+        ++own[static_cast<size_t>(op.stream)];
+      else
+        ++by_stream[{op.process, op.stream}];
+    }
+    for (size_t s = 0; s < own.size(); ++s) {
+      if (own[s] > 0) by_stream[{timeline_.streams[s].process, static_cast<int32_t>(s)}] = own[s];
+    }
     const auto lead = std::max_element(by_stream.begin(), by_stream.end(),
                                        [](auto& a, auto& b) { return a.second < b.second; });
-    if (lead == by_stream.end()) return;
-    process_ = lead->first.first;
-    const bool one_stream =
-        static_cast<double>(lead->second) >= kLeadShare * static_cast<double>(ops_.size());
-    std::erase_if(ops_, [&](int32_t op) {
-      return OpAt(op).process != process_ || (one_stream && OpAt(op).stream != lead->first.second);
-    });
-    if (one_stream) return;  // in order of start: a stream's order
-    std::stable_sort(ops_.begin(), ops_.end(), [this](int32_t a, int32_t b) {
-      return SubmittedNs(OpAt(a)) < SubmittedNs(OpAt(b));
-    });
+    if (lead == by_stream.end()) return {};
+    return {lead->first.first, lead->first.second,
+            static_cast<double>(lead->second) >= kLeadShare * static_cast<double>(total)};
   }
 
-  void FindSubmissions() {
-    std::unordered_map<int64_t, int64_t> pause_before;  // by the end of the gap
-    for (const Gap& gap : report_.gaps) pause_before[gap.end_ns] = gap.length_ns();
+  // The operations of the lead, in the order in which they were handed to the device.
+  void Collect(std::span<const int32_t> all, const Lead& lead) {
+    process_ = lead.process;
+    auto gap = report_.gaps.begin();
+    bool in_order = true;
+    for (const int32_t index : all) {
+      const GpuOp& op = OpAt(index);
+      if (op.process != lead.process || (lead.one_stream && op.stream != lead.stream)) continue;
+      if (!InWindow(op)) continue;
+      while (gap != report_.gaps.end() && gap->end_ns < op.start_ns) ++gap;
+      const bool paused = gap != report_.gaps.end() && gap->end_ns == op.start_ns;
+      const int64_t submitted_ns = op.submission < 0 ? op.start_ns : CallAt(op.submission).start_ns;
+      in_order &= items_.empty() || items_.back().submitted_ns <= submitted_ns;
+      items_.push_back({submitted_ns, paused ? gap->length_ns() : 0, index});
+    }
+    if (lead.one_stream || in_order) return;  // a stream's order is that of the starts
+    SortNearlySorted(&items_,
+                     [](const Item& a, const Item& b) { return a.submitted_ns < b.submitted_ns; });
+  }
+
+  // From "when" to "not before", which ascends.
+  void MeasureSubmissions() {
     int64_t latest_ns = INT64_MIN;
-    for (int32_t op : ops_) {
-      const GpuOp& o = OpAt(op);
+    for (Item& item : items_) {
       // Submitted through a call that was not recorded: after the one before it, whenever it
       // started.
-      if (o.submission >= 0) latest_ns = std::max(latest_ns, CallAt(o.submission).start_ns);
-      submitted_ns_.push_back(latest_ns);
-      const auto pause = pause_before.find(o.start_ns);
-      pauses_ns_.push_back(pause == pause_before.end() ? 0 : pause->second);
+      if (OpAt(item.op).submission >= 0) latest_ns = std::max(latest_ns, item.submitted_ns);
+      item.submitted_ns = latest_ns;
     }
   }
 
-  void FindSyncs() {
-    for (size_t i = 0; i < timeline_.calls.size(); ++i) {
-      const HostCall& call = timeline_.calls[i];
-      if (call.process == process_ && call.symbol >= 0 &&
-          timeline_.symbols[static_cast<size_t>(call.symbol)].call_class == CallClass::kSync) {
-        syncs_.push_back(static_cast<int32_t>(i));
-      }
-    }
+  void FindSyncs(const HostView& host) {
+    if (process_ < 0) return;
+    syncs_ = host.SyncsOf(process_);
     // What came before the first operation is no part of the sequence.
-    const int64_t first_ns = submitted_ns_.empty() ? 0 : submitted_ns_.front();
-    std::erase_if(syncs_, [&](int32_t call) { return CallAt(call).start_ns < first_ns; });
+    const int64_t first_ns = items_.empty() ? 0 : items_.front().submitted_ns;
+    const auto first = std::partition_point(syncs_.begin(), syncs_.end(), [&](int32_t call) {
+      return CallAt(call).start_ns < first_ns;
+    });
+    syncs_ = syncs_.subspan(static_cast<size_t>(first - syncs_.begin()));
   }
 
   const Timeline& timeline_;
   const DeviceReport& report_;
   int32_t process_ = -1;
-  std::vector<int32_t> ops_;
-  std::vector<int64_t> submitted_ns_, pauses_ns_;  // parallel to ops_
-  std::vector<int32_t> syncs_;                     // calls of the process, by start
+  std::vector<Item> items_;
+  std::span<const int32_t> syncs_;  // calls of the process, by start
 };
 
 struct Found {
@@ -246,9 +302,10 @@ std::vector<Step> MeasureSteps(const Timeline& timeline, const DeviceActivity& a
                                const DeviceReport& report, const std::vector<int64_t>& times) {
   std::vector<Step> steps;
   auto part = report.parts.begin();
-  auto op = activity.ops.begin();
   const auto start_of = [&](auto at) { return timeline.ops[static_cast<size_t>(*at)].start_ns; };
-  while (op != activity.ops.end() && start_of(op) < times.front()) ++op;
+  auto op = std::partition_point(activity.ops.begin(), activity.ops.end(), [&](int32_t index) {
+    return timeline.ops[static_cast<size_t>(index)].start_ns < times.front();
+  });
   for (size_t i = 0; i + 1 < times.size(); ++i) {
     Step step{times[i], times[i + 1]};
     for (; op != activity.ops.end() && start_of(op) < step.end_ns; ++op) ++step.ops;
@@ -389,11 +446,12 @@ void FindSlowSteps(const DeviceReport& report, const std::vector<std::string>& p
 
 }  // namespace
 
-DeviceSteps FindSteps(const Timeline& timeline, const DeviceActivity& activity,
-                      const DeviceReport& report, const std::vector<std::string>& places) {
+DeviceSteps FindSteps(const Timeline& timeline, const HostView& host,
+                      const DeviceActivity& activity, const DeviceReport& report,
+                      const std::vector<std::string>& places) {
   DeviceSteps result;
   result.device = report.device;
-  const SequenceMaker maker(timeline, activity, report);
+  const SequenceMaker maker(timeline, host, activity, report);
   const Found found = FindInSequence(timeline, maker);
   if (found.pattern.begins.empty()) {
     result.why_none = "nothing repeats as a loop's steps do in " +

@@ -13,6 +13,7 @@
 
 #include "tools/analysis.h"
 #include "tools/device_activity.h"
+#include "tools/host_view.h"
 #include "tools/timeline.h"
 
 namespace gpuprobe::tools {
@@ -28,8 +29,9 @@ inline constexpr size_t kFewestForPeriod = 3;
 
 // Of one device in its window. `activity` and `report` are of the same device and options, with the
 // report's parts filled in; `places`: those that its parts name.
-DeviceSteps FindSteps(const Timeline& timeline, const DeviceActivity& activity,
-                      const DeviceReport& report, const std::vector<std::string>& places);
+DeviceSteps FindSteps(const Timeline& timeline, const HostView& host,
+                      const DeviceActivity& activity, const DeviceReport& report,
+                      const std::vector<std::string>& places);
 
 }  // namespace gpuprobe::tools
 
