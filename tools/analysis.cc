@@ -103,8 +103,8 @@ struct Views {
   Views(const Timeline& timeline, const Options& options)
       : host(timeline),
         evidence(timeline, host),
-        order(timeline),
-        stream_waits(timeline, host, order),
+        order(timeline, StreamsOfUntimed(timeline)),
+        stream_waits(timeline, host),
         communication_names(CommunicationNames(timeline)),
         scope(timeline, options),
         activities(CollectActivity(timeline, host, options, scope)) {}

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "tools/flat_map.h"
+#include "tools/nearly_sorted.h"
 #include "tools/step_pattern.h"
 
 namespace gpuprobe::tools {
@@ -85,23 +86,6 @@ bool IsHostCopy(const Timeline& timeline, const GpuOp& op) {
   if (op.kind != OpKind::kCopy || op.shape < 0) return false;
   const uint8_t kind = timeline.copy_shapes[static_cast<size_t>(op.shape)].copy_kind;
   return kind >= 1 && kind <= 4;  // CUpti_ActivityMemcpyKind: to and from device and array
-}
-
-// Sorts what is nearly in order already, as work on several streams is: stable.
-template <typename T, typename Less>
-void SortNearlySorted(std::vector<T>* items, Less less) {
-  // So many places may be moved in all before a general sort is cheaper.
-  size_t moves_left = 8 * items->size();
-  for (size_t i = 1; i < items->size(); ++i) {
-    if (!less((*items)[i], (*items)[i - 1])) continue;
-    const T item = (*items)[i];
-    size_t at = i;
-    for (; at > 0 && moves_left > 0 && less(item, (*items)[at - 1]); --at, --moves_left) {
-      (*items)[at] = (*items)[at - 1];
-    }
-    (*items)[at] = item;
-    if (moves_left == 0) return std::stable_sort(items->begin(), items->end(), less);
-  }
 }
 
 class SequenceMaker {
@@ -199,7 +183,7 @@ class SequenceMaker {
       items_.push_back({submitted_ns, paused ? gap->length_ns() : 0, index});
     }
     if (lead.one_stream || in_order) return;  // a stream's order is that of the starts
-    SortNearlySorted(&items_,
+    SortNearlySorted(std::span(items_),
                      [](const Item& a, const Item& b) { return a.submitted_ns < b.submitted_ns; });
   }
 
