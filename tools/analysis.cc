@@ -120,9 +120,11 @@ struct Views {
 Analysis AnalyseWindow(const Timeline& timeline, const Options& options, const Views& views) {
   Analysis analysis;
   Places places(timeline);
+  std::vector<StreamCounts> streams;
   for (const DeviceActivity& activity : views.activities) {
-    DeviceReport& report = analysis.devices.emplace_back(
-        MeasureDevice(timeline, options, views.scope, views.communication_names, activity));
+    streams.emplace_back(timeline);
+    DeviceReport& report = analysis.devices.emplace_back(MeasureDevice(
+        timeline, options, views.scope, views.communication_names, activity, &streams.back()));
     const Lane unseen = UnseenTimes(timeline, views.scope, activity, views.order, places);
     AttributeGaps({timeline, views.host, views.evidence, views.stream_waits, activity, unseen},
                   places, &report);
@@ -133,8 +135,8 @@ Analysis AnalyseWindow(const Timeline& timeline, const Options& options, const V
   analysis.blind_ns = BlindNs(timeline, views.activities, analysis.devices);
   analysis.places = places.TakeTexts();
   for (size_t d = 0; d < views.activities.size(); ++d) {
-    analysis.steps.push_back(
-        FindSteps(timeline, views.host, views.activities[d], analysis.devices[d], analysis.places));
+    analysis.steps.push_back(FindSteps(timeline, views.host, views.activities[d], streams[d],
+                                       analysis.devices[d], analysis.places));
   }
   return analysis;
 }

@@ -80,6 +80,8 @@ class Attributor {
   }
 
   void Run() {
+    // Most gaps have one or two; what is not used is never touched and costs address space alone.
+    report_.parts.reserve(report_.gaps.size() * 2);
     for (size_t g = 0; g < report_.gaps.size(); ++g) {
       Gap& gap = report_.gaps[g];
       gap_ = static_cast<uint32_t>(g);

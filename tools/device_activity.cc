@@ -81,6 +81,21 @@ std::vector<DeviceActivity> CollectActivity(const Timeline& timeline, const Host
   return result;
 }
 
+StreamCounts::Lead StreamCounts::Busiest() const {
+  Lead lead;
+  const auto offer = [&](int32_t process, int32_t stream, size_t count) {
+    if (count > lead.count || (count == lead.count && count > 0 &&
+                               std::pair(process, stream) < std::pair(lead.process, lead.stream))) {
+      lead = {process, stream, count};
+    }
+  };
+  for (const auto& [key, count] : others_) offer(key.first, key.second, count);
+  for (size_t s = 0; s < of_own_.size(); ++s) {
+    offer(timeline_.streams[s].process, static_cast<int32_t>(s), of_own_[s]);
+  }
+  return lead;
+}
+
 std::vector<bool> CommunicationNames(const Timeline& timeline) {
   std::vector<bool> result;
   result.reserve(timeline.names.size());
@@ -99,11 +114,13 @@ struct Sweep {
 class DeviceMeter {
  public:
   DeviceMeter(const Timeline& timeline, const Options& options,
-              const std::vector<bool>& communication_names, const DeviceActivity& activity)
+              const std::vector<bool>& communication_names, const DeviceActivity& activity,
+              StreamCounts* streams)
       : timeline_(timeline),
         options_(options),
         communication_names_(communication_names),
-        activity_(activity) {
+        activity_(activity),
+        streams_(*streams) {
     report_.device = activity.device;
     SetWindow();
   }
@@ -157,6 +174,7 @@ class DeviceMeter {
         previous = ops[i];
         previous_end_ns = op.end_ns;
       }
+      if (op.end_ns > window.start_ns && op.start_ns < window.end_ns) streams_.Add(op);
       Measure(op);
     }
     AddGap(busy_until, window.end_ns, previous, -1);
@@ -272,6 +290,7 @@ class DeviceMeter {
   const Options& options_;
   const std::vector<bool>& communication_names_;
   const DeviceActivity& activity_;
+  StreamCounts& streams_;
   Sweep sweep_;
   DeviceReport report_;
 };
@@ -290,8 +309,9 @@ void CountUntimed(const Timeline& timeline, const Scope& scope, DeviceReport* re
 
 DeviceReport MeasureDevice(const Timeline& timeline, const Options& options, const Scope& scope,
                            const std::vector<bool>& communication_names,
-                           const DeviceActivity& activity) {
-  DeviceReport report = DeviceMeter(timeline, options, communication_names, activity).Run();
+                           const DeviceActivity& activity, StreamCounts* streams) {
+  DeviceReport report =
+      DeviceMeter(timeline, options, communication_names, activity, streams).Run();
   CountUntimed(timeline, scope, &report);
   return report;
 }

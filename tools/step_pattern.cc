@@ -97,53 +97,49 @@ class PatternFinder {
 
   void FindVoters() {
     struct Life {
-      uint32_t id = 0;
       size_t count = 0, first = 0, last = 0;
     };
     const auto sample = Sample();
-    // Numbers without holes: what else is kept of a token is found by them.
-    FlatMap<Key, uint32_t> numbers;
-    std::vector<Life> lives;
-    numbers_.reserve(sample.size());
+    uint32_t largest = 0;
+    for (const StepToken& token : sample) largest = std::max(largest, token.id);
+    std::vector<Life> lives(size_t{largest} + 1);  // by id
     for (size_t i = 0; i < sample.size(); ++i) {
-      const auto [number, is_new] = numbers.FindOrAdd({sample[i].id});
-      if (is_new) {
-        *number = static_cast<uint32_t>(lives.size());
-        lives.push_back({sample[i].id, 0, i, i});
-      }
-      numbers_.push_back(*number);
-      ++lives[*number].count;
-      lives[*number].last = i;
+      Life& life = lives[sample[i].id];
+      if (life.count++ == 0) life.first = i;
+      life.last = i;
     }
-    std::vector<uint32_t> found;  // numbers
+    std::vector<uint32_t> found;  // ids
     const double size = static_cast<double>(sample.size());
-    for (uint32_t n = 0; n < lives.size(); ++n) {
-      const Life& life = lives[n];
+    for (uint32_t id = 0; id < lives.size(); ++id) {
+      const Life& life = lives[id];
       if (life.count >= kFewestSteps && static_cast<double>(life.first) <= kFirstUntil * size &&
           static_cast<double>(life.last) >= kLastFrom * size) {
-        found.push_back(n);
+        found.push_back(id);
       }
     }
     std::sort(found.begin(), found.end(), [&](uint32_t a, uint32_t b) {
-      return lives[a].count != lives[b].count ? lives[a].count > lives[b].count
-                                              : lives[a].id < lives[b].id;
+      return lives[a].count != lives[b].count ? lives[a].count > lives[b].count : a < b;
     });
     if (found.size() > kVoters) found.resize(kVoters);
-    std::vector<int16_t> voter_of(lives.size(), -1);
-    for (const uint32_t number : found) {
-      voter_of[number] = static_cast<int16_t>(weight_.size());
+    const auto none = static_cast<uint16_t>(found.size());
+    std::vector<uint16_t> voter_of(lives.size(), none);
+    for (const uint32_t id : found) {
+      voter_of[id] = static_cast<uint16_t>(weight_.size());
       // Not one vote an occurrence, or the layers would outvote the steps; not one a kind, or a
       // loss that is printed now and then would weigh as much as the model.
-      weight_.push_back(std::log2(1.0 + static_cast<double>(lives[number].count)));
+      weight_.push_back(std::log2(1.0 + static_cast<double>(lives[id].count)));
     }
     of_host_.assign(weight_.size(), false);
     voters_.reserve(sample.size());
+    hosts_before_.reserve(sample.size() + 1);
+    hosts_before_.push_back(0);
     for (size_t i = 0; i < sample.size(); ++i) {
-      voters_.push_back(voter_of[numbers_[i]]);
-      if (voters_.back() >= 0 && sample[i].host)
-        of_host_[static_cast<size_t>(voters_.back())] = true;
+      voters_.push_back(voter_of[sample[i].id]);
+      hosts_before_.push_back(hosts_before_.back() + sample[i].host);
+      if (sample[i].host && HasVote(i)) of_host_[voters_.back()] = true;
     }
   }
+  bool HasVote(size_t position) const { return voters_[position] < weight_.size(); }
 
   // Candidates: each voter, and each pair of a token and a voter after it.
   void FindAnchors() {
@@ -164,8 +160,8 @@ class PatternFinder {
     std::vector<uint32_t> slot_of_voter(weight_.size(), UINT32_MAX);
     std::vector<uint32_t> pairs(sample.size(), UINT32_MAX);  // slots, by position
     for (size_t i = 0; i < sample.size(); ++i) {
-      if (voters_[i] < 0) continue;
-      uint32_t& single = slot_of_voter[static_cast<size_t>(voters_[i])];
+      if (!HasVote(i)) continue;
+      uint32_t& single = slot_of_voter[voters_[i]];
       if (single == UINT32_MAX) {
         single = slot_of(sample[i].id);
       } else {
@@ -178,9 +174,9 @@ class PatternFinder {
     positions_.resize(begins.back());
     std::vector<size_t> next(begins.begin(), begins.end() - 1);
     for (size_t i = 0; i < sample.size(); ++i) {
-      if (voters_[i] < 0) continue;
+      if (!HasVote(i)) continue;
       const auto position = static_cast<uint32_t>(i);
-      positions_[next[slot_of_voter[static_cast<size_t>(voters_[i])]]++] = position;
+      positions_[next[slot_of_voter[voters_[i]]]++] = position;
       if (i > 0) positions_[next[pairs[i]]++] = position;
     }
     for (size_t slot = 0; slot < keys.size(); ++slot) {
@@ -248,22 +244,19 @@ class PatternFinder {
   // Weighted share of the voters that occur in each segment equally often; a voter that most
   // segments are without does not.
   void Vote(Anchor* anchor) const {
-    const auto sample = Sample();
     const size_t voters = weight_.size();
     const size_t segments = anchor->at.size() - 1;
     const size_t stride = (segments + kSampledSegments - 1) / kSampledSegments;
     const size_t looked_at = (segments + stride - 1) / stride;
     std::vector<uint32_t> counts(voters * looked_at);  // by voter, then segment
-    std::vector<uint32_t> in_segment(voters);
+    std::vector<uint32_t> in_segment(voters + 1);      // and of what has no vote
     size_t with_host = 0;
     for (size_t s = 0, column = 0; s < segments; s += stride, ++column) {
       std::fill(in_segment.begin(), in_segment.end(), 0);
-      bool host = false;
-      for (size_t i = anchor->at[s]; i < anchor->at[s + 1]; ++i) {
-        if (voters_[i] >= 0) ++in_segment[static_cast<size_t>(voters_[i])];
-        host |= sample[i].host;
-      }
-      with_host += host;
+      const size_t begin = anchor->at[s], end = anchor->at[s + 1];
+      for (const uint16_t voter : std::span(voters_).subspan(begin, end - begin))
+        ++in_segment[voter];
+      with_host += hosts_before_[begin] < hosts_before_[end];
       for (size_t v = 0; v < voters; ++v) counts[v * looked_at + column] = in_segment[v];
     }
     double agreed = 0, all = 0, device_agreed = 0, device_all = 0;
@@ -387,10 +380,10 @@ class PatternFinder {
   }
 
   const std::span<const StepToken> sequence_;
-  std::vector<uint32_t> numbers_;  // of each token of the sample: what kind it is
-  std::vector<double> weight_;     // by voter
-  std::vector<bool> of_host_;      // by voter: a synchronisation, or a copy from or to the host
-  std::vector<int16_t> voters_;    // of each token of the sample; -1: none
+  std::vector<double> weight_;    // by voter
+  std::vector<bool> of_host_;     // by voter: a synchronisation, or a copy from or to the host
+  std::vector<uint16_t> voters_;  // of each token of the sample; as many as there are: none
+  std::vector<uint32_t> hosts_before_;  // each token of the sample: those that are the host's doing
   std::vector<uint32_t> positions_, distances_;
   std::vector<Anchor> anchors_;
 };

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
 #include <span>
 #include <unordered_map>
 #include <utility>
 
 #include "tools/flat_map.h"
+#include "tools/interval_set.h"
 #include "tools/nearly_sorted.h"
 #include "tools/step_pattern.h"
 
@@ -35,52 +35,6 @@ struct Sequence {
   std::vector<int32_t> ops;
 };
 
-// Numbers for what is the same again, in order of first use.
-class TokenIds {
- public:
-  explicit TokenIds(bool with_shapes) : with_shapes_(with_shapes) {}
-
-  uint32_t OfOp(const Timeline& timeline, const GpuOp& op) {
-    const auto kind = static_cast<int32_t>(op.kind);
-    switch (op.kind) {
-      case OpKind::kKernel:
-        return Id({kind, op.name, with_shapes_ ? op.shape : 0});
-      case OpKind::kCopy: {
-        const int copy_kind =
-            op.shape < 0 ? 0 : timeline.copy_shapes[static_cast<size_t>(op.shape)].copy_kind;
-        return Id({kind, copy_kind, with_shapes_ ? static_cast<int64_t>(op.bytes) : 0});
-      }
-      case OpKind::kSet:
-        return Id({kind, 0, with_shapes_ ? static_cast<int64_t>(op.bytes) : 0});
-      case OpKind::kGraph:
-        return Id({kind, 0, with_shapes_ ? op.graph_id : 0});
-    }
-    return 0;
-  }
-  uint32_t OfSync(int32_t symbol) { return Id({-1, symbol, 0}); }
-
- private:
-  struct Key {
-    int32_t kind, what;
-    int64_t size;
-    bool operator==(const Key&) const = default;
-    uint64_t Hash() const {
-      return MixBits(MixBits(static_cast<uint64_t>(static_cast<uint32_t>(kind)) << 32 |
-                                 static_cast<uint32_t>(what),
-                             0),
-                     static_cast<uint64_t>(size));
-    }
-  };
-  uint32_t Id(const Key& key) {
-    const auto count = static_cast<uint32_t>(ids_.size());
-    const auto [id, is_new] = ids_.FindOrAdd(key);
-    if (is_new) *id = count;
-    return *id;
-  }
-  const bool with_shapes_;
-  FlatMap<Key, uint32_t> ids_;
-};
-
 // From or to the host.
 bool IsHostCopy(const Timeline& timeline, const GpuOp& op) {
   if (op.kind != OpKind::kCopy || op.shape < 0) return false;
@@ -88,101 +42,134 @@ bool IsHostCopy(const Timeline& timeline, const GpuOp& op) {
   return kind >= 1 && kind <= 4;  // CUpti_ActivityMemcpyKind: to and from device and array
 }
 
+// What is the same again: kernels of a name and shape, copies of a direction and size, ...
+struct Work {
+  OpKind kind;
+  int32_t name;  // of kernels; of copies: CUpti_ActivityMemcpyKind
+  int64_t size;  // shape, bytes or graph
+  bool operator==(const Work&) const = default;
+  uint64_t Hash() const {
+    const uint64_t what =
+        static_cast<uint64_t>(static_cast<uint32_t>(name)) << 8 | static_cast<uint64_t>(kind);
+    return MixBits(MixBits(0, what), static_cast<uint64_t>(size));
+  }
+};
+
+Work WorkOf(const Timeline& timeline, const GpuOp& op) {
+  switch (op.kind) {
+    case OpKind::kKernel:
+      return {op.kind, op.name, op.shape};
+    case OpKind::kCopy:
+      return {op.kind,
+              op.shape < 0 ? 0 : timeline.copy_shapes[static_cast<size_t>(op.shape)].copy_kind,
+              static_cast<int64_t>(op.bytes)};
+    case OpKind::kSet:
+      return {op.kind, 0, static_cast<int64_t>(op.bytes)};
+    case OpKind::kGraph:
+      return {op.kind, 0, op.graph_id};
+  }
+  return {};
+}
+
 class SequenceMaker {
  public:
   SequenceMaker(const Timeline& timeline, const HostView& host, const DeviceActivity& activity,
-                const DeviceReport& report)
+                const StreamCounts& streams, const DeviceReport& report)
       : timeline_(timeline), report_(report) {
     const auto& ops = activity.ops;
     const std::span<const int32_t> all(
         ops.begin() + static_cast<ptrdiff_t>(activity.FirstReaching(timeline, report.window)),
         std::partition_point(ops.begin(), ops.end(),
                              [&](int32_t op) { return OpAt(op).start_ns < report.window.end_ns; }));
-    const Lead lead = FindLead(all);
-    Collect(all, lead);
+    Collect(all, streams);
     MeasureSubmissions();
     FindSyncs(host);
   }
 
   size_t op_count() const { return items_.size(); }
 
+  // Tokens are numbered in order of first use.
   Sequence Make(bool with_shapes) const {
-    TokenIds ids(with_shapes);
     Sequence sequence;
     sequence.tokens.reserve(items_.size() + syncs_.size());
     sequence.ops.reserve(items_.size() + syncs_.size());
+    uint32_t next_id = 0;
+    const auto number = [&](uint32_t* id) {
+      if (*id == kNoId) *id = next_id++;
+      return *id;
+    };
+    std::vector<uint32_t> of_sync(timeline_.symbols.size(), kNoId);
+    std::vector<uint32_t> of_kind(kinds_.size(), kNoId);
+    FlatMap<Work, uint32_t> coarse;  // first kind of those that are one without shapes
+    std::vector<uint32_t> kind_of(kinds_.size());
+    for (uint32_t k = 0; k < kinds_.size(); ++k) {
+      Work work = kinds_[k].work;
+      if (!with_shapes) work.size = 0;
+      const auto [first, is_new] = coarse.FindOrAdd(work);
+      if (is_new) *first = k;
+      kind_of[k] = *first;
+    }
     auto sync = syncs_.begin();
     for (const Item& item : items_) {
-      const GpuOp& op = OpAt(item.op);
       for (; sync != syncs_.end() && CallAt(*sync).start_ns < item.submitted_ns; ++sync) {
-        sequence.tokens.push_back({ids.OfSync(CallAt(*sync).symbol), false, true, item.pause_ns});
+        uint32_t* const id = &of_sync[static_cast<size_t>(CallAt(*sync).symbol)];
+        sequence.tokens.push_back({number(id), false, true, item.pause_ns});
         sequence.ops.push_back(item.op);
       }
-      sequence.tokens.push_back({ids.OfOp(timeline_, op), op.kind == OpKind::kGraph,
-                                 IsHostCopy(timeline_, op), item.pause_ns});
+      const Kind& kind = kinds_[item.kind];
+      sequence.tokens.push_back({number(&of_kind[kind_of[item.kind]]),
+                                 kind.work.kind == OpKind::kGraph, kind.host_copy, item.pause_ns});
       sequence.ops.push_back(item.op);
     }
     return sequence;
   }
 
  private:
+  static constexpr uint32_t kNoId = UINT32_MAX;
+  struct Kind {
+    Work work;
+    bool host_copy;
+  };
   struct Item {
     int64_t submitted_ns;
     int64_t pause_ns;  // idle time before it
     int32_t op;
-  };
-  // The busiest stream; where none has most of the operations, all of its process.
-  struct Lead {
-    int32_t process = -1, stream = -1;
-    bool one_stream = true;
+    uint32_t kind : 31;  // in kinds_
+    uint32_t has_call : 1;
   };
 
   const GpuOp& OpAt(int32_t op) const { return timeline_.ops[static_cast<size_t>(op)]; }
   const HostCall& CallAt(int32_t call) const { return timeline_.calls[static_cast<size_t>(call)]; }
-  bool InWindow(const GpuOp& op) const {
-    return op.end_ns > report_.window.start_ns && op.start_ns < report_.window.end_ns;
-  }
 
-  Lead FindLead(std::span<const int32_t> all) {
-    std::map<std::pair<int32_t, int32_t>, size_t> by_stream;
-    // Nearly every operation is of its stream's process.
-    std::vector<size_t> own(timeline_.streams.size(), 0);
-    size_t total = 0;
-    for (const int32_t index : all) {
-      const GpuOp& op = OpAt(index);
-      if (!InWindow(op)) continue;
-      ++total;
-      if (op.stream >= 0 && timeline_.streams[static_cast<size_t>(op.stream)].process == op.process)
-        ++own[static_cast<size_t>(op.stream)];
-      else
-        ++by_stream[{op.process, op.stream}];
-    }
-    for (size_t s = 0; s < own.size(); ++s) {
-      if (own[s] > 0) by_stream[{timeline_.streams[s].process, static_cast<int32_t>(s)}] = own[s];
-    }
-    const auto lead = std::max_element(by_stream.begin(), by_stream.end(),
-                                       [](auto& a, auto& b) { return a.second < b.second; });
-    if (lead == by_stream.end()) return {};
-    return {lead->first.first, lead->first.second,
-            static_cast<double>(lead->second) >= kLeadShare * static_cast<double>(total)};
-  }
-
-  // The operations of the lead, in the order in which they were handed to the device.
-  void Collect(std::span<const int32_t> all, const Lead& lead) {
+  // The operations of the busiest stream (where none has most of them: of its process), in the
+  // order in which they were handed to the device.
+  void Collect(std::span<const int32_t> all, const StreamCounts& streams) {
+    const StreamCounts::Lead lead = streams.Busiest();
     process_ = lead.process;
+    const bool one_stream =
+        static_cast<double>(lead.count) >= kLeadShare * static_cast<double>(streams.total());
+    items_.reserve(one_stream ? lead.count : streams.total());
+    FlatMap<Work, uint32_t> kind_of;
     auto gap = report_.gaps.begin();
     bool in_order = true;
     for (const int32_t index : all) {
       const GpuOp& op = OpAt(index);
-      if (op.process != lead.process || (lead.one_stream && op.stream != lead.stream)) continue;
-      if (!InWindow(op)) continue;
+      if (op.process != lead.process || (one_stream && op.stream != lead.stream)) continue;
+      if (op.end_ns <= report_.window.start_ns) continue;
       while (gap != report_.gaps.end() && gap->end_ns < op.start_ns) ++gap;
       const bool paused = gap != report_.gaps.end() && gap->end_ns == op.start_ns;
-      const int64_t submitted_ns = op.submission < 0 ? op.start_ns : CallAt(op.submission).start_ns;
+      const bool has_call = op.submission >= 0;
+      const int64_t submitted_ns = has_call ? CallAt(op.submission).start_ns : op.start_ns;
       in_order &= items_.empty() || items_.back().submitted_ns <= submitted_ns;
-      items_.push_back({submitted_ns, paused ? gap->length_ns() : 0, index});
+      const Work work = WorkOf(timeline_, op);
+      const auto [kind, is_new] = kind_of.FindOrAdd(work);
+      if (is_new) {
+        *kind = static_cast<uint32_t>(kinds_.size());
+        kinds_.push_back({work, IsHostCopy(timeline_, op)});
+      }
+      items_.push_back({submitted_ns, paused ? gap->length_ns() : 0, index, *kind, has_call});
     }
-    if (lead.one_stream || in_order) return;  // a stream's order is that of the starts
+    if (one_stream || in_order) return;  // a stream's order is that of the starts
     SortNearlySorted(std::span(items_),
                      [](const Item& a, const Item& b) { return a.submitted_ns < b.submitted_ns; });
   }
@@ -193,13 +180,12 @@ class SequenceMaker {
     for (Item& item : items_) {
       // Submitted through a call that was not recorded: after the one before it, whenever it
       // started.
-      if (OpAt(item.op).submission >= 0) latest_ns = std::max(latest_ns, item.submitted_ns);
+      if (item.has_call) latest_ns = std::max(latest_ns, item.submitted_ns);
       item.submitted_ns = latest_ns;
     }
   }
 
   void FindSyncs(const HostView& host) {
-    if (process_ < 0) return;
     syncs_ = host.SyncsOf(process_);
     // What came before the first operation is no part of the sequence.
     const int64_t first_ns = items_.empty() ? 0 : items_.front().submitted_ns;
@@ -212,6 +198,7 @@ class SequenceMaker {
   const Timeline& timeline_;
   const DeviceReport& report_;
   int32_t process_ = -1;
+  std::vector<Kind> kinds_;
   std::vector<Item> items_;
   std::span<const int32_t> syncs_;  // calls of the process, by start
 };
@@ -286,13 +273,18 @@ std::vector<Step> MeasureSteps(const Timeline& timeline, const DeviceActivity& a
                                const DeviceReport& report, const std::vector<int64_t>& times) {
   std::vector<Step> steps;
   auto part = report.parts.begin();
-  const auto start_of = [&](auto at) { return timeline.ops[static_cast<size_t>(*at)].start_ns; };
-  auto op = std::partition_point(activity.ops.begin(), activity.ops.end(), [&](int32_t index) {
-    return timeline.ops[static_cast<size_t>(index)].start_ns < times.front();
-  });
+  size_t op = 0;
+  const auto first_from = [&](int64_t ns) {
+    return PartitionNear(activity.ops, op, [&](int32_t index) {
+      return timeline.ops[static_cast<size_t>(index)].start_ns < ns;
+    });
+  };
+  op = first_from(times.front());
   for (size_t i = 0; i + 1 < times.size(); ++i) {
     Step step{times[i], times[i + 1]};
-    for (; op != activity.ops.end() && start_of(op) < step.end_ns; ++op) ++step.ops;
+    const size_t next = first_from(step.end_ns);
+    step.ops = next - op;
+    op = next;
     while (part != report.parts.end() && part->end_ns <= step.begin_ns) ++part;
     for (auto p = part; p != report.parts.end() && p->begin_ns < step.end_ns; ++p) {
       const int64_t ns = std::min(p->end_ns, step.end_ns) - std::max(p->begin_ns, step.begin_ns);
@@ -431,11 +423,11 @@ void FindSlowSteps(const DeviceReport& report, const std::vector<std::string>& p
 }  // namespace
 
 DeviceSteps FindSteps(const Timeline& timeline, const HostView& host,
-                      const DeviceActivity& activity, const DeviceReport& report,
-                      const std::vector<std::string>& places) {
+                      const DeviceActivity& activity, const StreamCounts& streams,
+                      const DeviceReport& report, const std::vector<std::string>& places) {
   DeviceSteps result;
   result.device = report.device;
-  const SequenceMaker maker(timeline, host, activity, report);
+  const SequenceMaker maker(timeline, host, activity, streams, report);
   const Found found = FindInSequence(timeline, maker);
   if (found.pattern.begins.empty()) {
     result.why_none = "nothing repeats as a loop's steps do in " +

@@ -27,11 +27,12 @@ inline constexpr size_t kWarmUpSteps = 3;
 // agree.
 inline constexpr size_t kFewestForPeriod = 3;
 
-// Of one device in its window. `activity` and `report` are of the same device and options, with the
-// report's parts filled in; `places`: those that its parts name.
+// Of one device in its window; `streams`: what MeasureDevice() counted. `activity` and `report` are
+// of the same device and options, with the report's parts filled in; `places`: those that its parts
+// name.
 DeviceSteps FindSteps(const Timeline& timeline, const HostView& host,
-                      const DeviceActivity& activity, const DeviceReport& report,
-                      const std::vector<std::string>& places);
+                      const DeviceActivity& activity, const StreamCounts& streams,
+                      const DeviceReport& report, const std::vector<std::string>& places);
 
 }  // namespace gpuprobe::tools
 
