@@ -128,11 +128,9 @@ Analysis AnalyseWindow(const Timeline& timeline, const Options& options, const V
     const Lane unseen = UnseenTimes(timeline, views.scope, activity, views.order, places);
     AttributeGaps({timeline, views.host, views.evidence, views.stream_waits, activity, unseen},
                   places, &report);
-    if (analysis.internal_error.empty()) analysis.internal_error = CheckSums(report);
   }
   analysis.waits = MeasureWaits(timeline, options, views.scope, views.host, views.evidence,
                                 views.activities, analysis.devices, places);
-  analysis.blind_ns = BlindNs(timeline, views.activities, analysis.devices);
   analysis.places = places.TakeTexts();
   for (size_t d = 0; d < views.activities.size(); ++d) {
     analysis.steps.push_back(FindSteps(timeline, views.host, views.activities[d], streams[d],
@@ -146,6 +144,10 @@ Analysis AnalyseWindow(const Timeline& timeline, const Options& options, const V
 Analysis Analyse(const Timeline& timeline, const Options& options) {
   const Views views(timeline, options);
   Analysis analysis = AnalyseWindow(timeline, options, views);
+  analysis.blind_ns = BlindNs(timeline, views.activities, analysis.devices);
+  for (const DeviceReport& report : analysis.devices) {
+    if (analysis.internal_error.empty()) analysis.internal_error = CheckSums(report);
+  }
   const std::optional<Window> steady = SteadyPart(timeline, options, views.activities, analysis);
   if (!steady) {
     analysis.verdict = Judge(timeline, analysis);

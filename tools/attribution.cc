@@ -420,7 +420,7 @@ class Attributor {
   void HostOutside(const GapView& view, int64_t begin, int64_t end) {
     if (begin >= end) return;
     host_parts_.clear();
-    evidence_.split.Split(StretchOf(view), begin, end, &host_parts_);
+    evidence_.split.Split(StretchOf(view), begin, end, shown_.cursor(), &host_parts_);
     for (const HostPart& part : host_parts_) {
       const int32_t thread = part.sample < 0 ? view.thread : timeline_.samples[part.sample].thread;
       Emit(part.begin_ns, part.end_ns, part.cause, shown_.OfHost(part, thread), view.submission, -1,

@@ -35,6 +35,13 @@ class FlatMap {
     return {&slot.value, is_new};
   }
 
+  // Null: not there.
+  const Value* Find(const Key& key) const {
+    if (slots_.empty()) return nullptr;
+    const Slot& slot = slots_[PositionOf(key)];
+    return slot.used ? &slot.value : nullptr;
+  }
+
   size_t size() const { return size_; }
 
   template <typename F>  // f(key, value), in no order

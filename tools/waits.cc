@@ -26,6 +26,7 @@ class WaitMeter {
         activities_(activities),
         reports_(reports),
         places_(places),
+        cursor_(evidence.samples),
         slot_(timeline.devices.size(), -1) {
     for (size_t s = 0; s < activities.size(); ++s)
       slot_[activities[s].device] = static_cast<int>(s);
@@ -97,7 +98,7 @@ class WaitMeter {
     const HostCall& c = timeline_.calls[call];
     const bool queue_full = host_.RoleOf(call) == Role::kSubmit;
     const int32_t how = places_.CopyHow(host_.OpOf(call));
-    const int32_t line = LineOf(evidence_.SiteOfCall(call).stack);
+    const int32_t line = LineOf(evidence_.SiteOfCall(call, &cursor_).stack);
     const auto [entry, is_new] = rows_.try_emplace(
         std::make_tuple(c.symbol, line < 0 ? c.thread : -1, how, queue_full, line));
     WaitRow& row = entry->second;
@@ -136,6 +137,7 @@ class WaitMeter {
   const std::vector<DeviceActivity>& activities_;
   const std::vector<DeviceReport>& reports_;
   const Places& places_;
+  SampleView::Cursor cursor_;
   std::vector<int> slot_;     // device -> index of its activity
   std::vector<size_t> near_;  // by activity: where its busy times were asked for last
   std::map<std::tuple<int32_t, int32_t, int32_t, bool, int32_t>, WaitRow> rows_;
