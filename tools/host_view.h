@@ -2,7 +2,7 @@
 // Copyright the gpuprobe authors.
 //
 // The host side of the analyses: what each thread was doing when, as far as CUDA calls tell. Built
-// once for all devices and windows; 5 bytes a call, 4 more for each that matters, 32 for each that
+// once for all devices and windows; 5 bytes a call, 4 more for each that matters, 40 for each that
 // blocks.
 #ifndef GPUPROBE_TOOLS_HOST_VIEW_H_
 #define GPUPROBE_TOOLS_HOST_VIEW_H_
