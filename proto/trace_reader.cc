@@ -67,8 +67,9 @@ std::string DescribeStart(std::string_view head) {
 
 class TraceReaderImpl final : public TraceReader {
  public:
-  TraceReaderImpl(std::string path, int fd, uint64_t file_bytes)
+  TraceReaderImpl(std::string path, int fd, uint64_t file_bytes, Batches batches)
       : path_(std::move(path)),
+        columns_(batches == Batches::kColumns),
         file_(fd, file_bytes),
         scanner_(&file_),
         opened_bytes_(file_bytes) {}
@@ -113,6 +114,7 @@ class TraceReaderImpl final : public TraceReader {
   void FinishDamage();
 
   std::string path_;
+  const bool columns_;
   FileWindow file_;
   FrameScanner scanner_;
   uint64_t opened_bytes_;
@@ -145,7 +147,9 @@ TraceReaderImpl::Attempt TraceReaderImpl::TryFrame(uint64_t offset, Frame* frame
   attempt_error_ = result.error;
   if (result.status == FrameScanner::Status::kIncomplete) return Attempt::kIncomplete;
   if (result.status != FrameScanner::Status::kGood) return Attempt::kCorrupt;
-  if (const char* error = ParseFrame(result.data, &frame->trace); error != nullptr) {
+  if (const char* error =
+          ParseFrame(result.data, &frame->trace, columns_ ? &frame->batches : nullptr);
+      error != nullptr) {
     attempt_error_ = error;
     return Attempt::kCorrupt;
   }
@@ -286,7 +290,7 @@ bool TraceReaderImpl::Account(const Frame& frame) {
   ++counts_.frames;
   counts_.packets += static_cast<uint64_t>(frame.trace.packet_size());
   if (header.format_version() > kFormatVersion) ++counts_.newer_frames;
-  CountUnknown(frame.trace, &counts_.unknown_packets, &counts_.unknown_fields);
+  CountUnknown(frame.trace, frame.batches, &counts_.unknown_packets, &counts_.unknown_fields);
   for (const Packet& packet : frame.trace.packet()) source.ended |= packet.has_end();
   return true;
 }
@@ -377,7 +381,8 @@ absl::Status NotRegular(const std::string& path, mode_t mode) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TraceReader>> TraceReader::Open(const std::string& path) {
+absl::StatusOr<std::unique_ptr<TraceReader>> TraceReader::Open(const std::string& path,
+                                                               Batches batches) {
   struct stat info;
   // Looked at before it is opened: opening a device or a FIFO may have effects of its own.
   if (stat(path.c_str(), &info) != 0) return absl::ErrnoToStatus(errno, path);
@@ -388,7 +393,8 @@ absl::StatusOr<std::unique_ptr<TraceReader>> TraceReader::Open(const std::string
     close(fd);
     return NotRegular(path, info.st_mode);
   }
-  auto reader = std::make_unique<TraceReaderImpl>(path, fd, static_cast<uint64_t>(info.st_size));
+  auto reader =
+      std::make_unique<TraceReaderImpl>(path, fd, static_cast<uint64_t>(info.st_size), batches);
   if (absl::Status status = reader->Prime(); !status.ok()) return status;
   return reader;
 }

@@ -11,6 +11,7 @@
 
 #include "tools/flat_map.h"
 #include "tools/interval_set.h"
+#include "tools/marker_steps.h"
 #include "tools/nearly_sorted.h"
 #include "tools/step_pattern.h"
 
@@ -30,9 +31,10 @@ constexpr double kWorthTelling = 0.05;
 
 struct Sequence {
   std::vector<StepToken> tokens;
-  // Of each token: the operation itself, or the next one after a synchronisation; a token more
-  // than there are: -1.
+  // Of each token: the operation itself, the first of a launch, or the next one after a
+  // synchronisation; a token more than there are: -1.
   std::vector<int32_t> ops;
+  std::vector<int64_t> took_ns;  // of each token: its operations' times added up
 };
 
 // From or to the host.
@@ -83,16 +85,18 @@ class SequenceMaker {
                              [&](int32_t op) { return OpAt(op).start_ns < report.window.end_ns; }));
     Collect(all, streams);
     MeasureSubmissions();
+    JoinLaunches();
     FindSyncs(host);
   }
 
-  size_t op_count() const { return items_.size(); }
+  size_t op_count() const { return op_count_; }
 
   // Tokens are numbered in order of first use.
   Sequence Make(bool with_shapes) const {
     Sequence sequence;
     sequence.tokens.reserve(items_.size() + syncs_.size());
     sequence.ops.reserve(items_.size() + syncs_.size());
+    sequence.took_ns.reserve(items_.size() + syncs_.size());
     uint32_t next_id = 0;
     const auto number = [&](uint32_t* id) {
       if (*id == kNoId) *id = next_id++;
@@ -104,7 +108,11 @@ class SequenceMaker {
     std::vector<uint32_t> kind_of(kinds_.size());
     for (uint32_t k = 0; k < kinds_.size(); ++k) {
       Work work = kinds_[k].work;
-      if (!with_shapes) work.size = 0;
+      if (kinds_[k].launch_of >= 0) {
+        work.size = kind_of[static_cast<size_t>(kinds_[k].launch_of)];
+      } else if (!with_shapes) {
+        work.size = 0;
+      }
       const auto [first, is_new] = coarse.FindOrAdd(work);
       if (is_new) *first = k;
       kind_of[k] = *first;
@@ -115,25 +123,34 @@ class SequenceMaker {
         uint32_t* const id = &of_sync[static_cast<size_t>(CallAt(*sync).symbol)];
         sequence.tokens.push_back({number(id), false, true, item.pause_ns});
         sequence.ops.push_back(item.op);
+        sequence.took_ns.push_back(0);
       }
       const Kind& kind = kinds_[item.kind];
-      sequence.tokens.push_back({number(&of_kind[kind_of[item.kind]]),
-                                 kind.work.kind == OpKind::kGraph, kind.host_copy, item.pause_ns});
+      if (kind.launch_of >= 0) number(&of_kind[kind_of[static_cast<size_t>(kind.launch_of)]]);
+      sequence.tokens.push_back(
+          {number(&of_kind[kind_of[item.kind]]), kind.alone, kind.host_copy, item.pause_ns});
       sequence.ops.push_back(item.op);
+      sequence.took_ns.push_back(item.took_ns);
     }
     return sequence;
   }
 
  private:
   static constexpr uint32_t kNoId = UINT32_MAX;
+  // In the place of Work::name, for several operations of one submission: a graph's nodes, others.
+  static constexpr int32_t kGraphLaunch = -2, kOtherLaunch = -3;
   struct Kind {
     Work work;
     bool host_copy;
+    bool alone;
+    int32_t launch_of = -1;  // kOtherLaunch: the kind of its first operation
   };
   struct Item {
     int64_t submitted_ns;
     int64_t pause_ns;  // idle time before it
+    int64_t took_ns;
     int32_t op;
+    uint32_t correlation;
     uint32_t kind : 31;  // in kinds_
     uint32_t has_call : 1;
   };
@@ -165,10 +182,12 @@ class SequenceMaker {
       const auto [kind, is_new] = kind_of.FindOrAdd(work);
       if (is_new) {
         *kind = static_cast<uint32_t>(kinds_.size());
-        kinds_.push_back({work, IsHostCopy(timeline_, op)});
+        kinds_.push_back({work, IsHostCopy(timeline_, op), op.kind == OpKind::kGraph});
       }
-      items_.push_back({submitted_ns, paused ? gap->length_ns() : 0, index, *kind, has_call});
+      items_.push_back({submitted_ns, paused ? gap->length_ns() : 0, op.end_ns - op.start_ns, index,
+                        op.correlation, *kind, has_call});
     }
+    op_count_ = items_.size();
     if (one_stream || in_order) return;  // a stream's order is that of the starts
     SortNearlySorted(std::span(items_),
                      [](const Item& a, const Item& b) { return a.submitted_ns < b.submitted_ns; });
@@ -183,6 +202,37 @@ class SequenceMaker {
       if (item.has_call) latest_ns = std::max(latest_ns, item.submitted_ns);
       item.submitted_ns = latest_ns;
     }
+  }
+
+  // What repeats inside of one submission are the layers of a graph, no steps: it is one thing.
+  void JoinLaunches() {
+    FlatMap<Work, uint32_t> kind_of;
+    size_t kept = 0;
+    for (size_t i = 0; i < items_.size();) {
+      Item item = items_[i++];
+      const bool launch =
+          item.correlation != 0 && i < items_.size() && items_[i].correlation == item.correlation;
+      if (launch) {
+        for (; i < items_.size() && items_[i].correlation == item.correlation; ++i)
+          item.took_ns += items_[i].took_ns;
+        const uint32_t graph = OpAt(item.op).graph_id;
+        const Work work = graph != 0 ? Work{OpKind::kGraph, kGraphLaunch, graph}
+                                     : Work{OpKind::kGraph, kOtherLaunch, item.kind};
+        // The first operation of a graph may be another one each time: two kinds, one token.
+        const bool host_copy = kinds_[item.kind].host_copy;
+        Work key = work;
+        if (host_copy) key.name += kOtherLaunch;
+        const auto [kind, is_new] = kind_of.FindOrAdd(key);
+        if (is_new) {
+          *kind = static_cast<uint32_t>(kinds_.size());
+          kinds_.push_back(
+              {work, host_copy, true, graph != 0 ? -1 : static_cast<int32_t>(item.kind)});
+        }
+        item.kind = *kind;
+      }
+      items_[kept++] = item;
+    }
+    items_.resize(kept);
   }
 
   void FindSyncs(const HostView& host) {
@@ -200,6 +250,7 @@ class SequenceMaker {
   int32_t process_ = -1;
   std::vector<Kind> kinds_;
   std::vector<Item> items_;
+  size_t op_count_ = 0;
   std::span<const int32_t> syncs_;  // calls of the process, by start
 };
 
@@ -214,10 +265,9 @@ StepPattern EachGraph(const Timeline& timeline, const Sequence& sequence) {
   int64_t graphs_ns = 0, all_ns = 0;
   std::vector<size_t> distances;
   for (size_t i = 0; i < sequence.tokens.size(); ++i) {
-    const GpuOp& op = timeline.ops[static_cast<size_t>(sequence.ops[i])];
-    all_ns += op.end_ns - op.start_ns;
+    all_ns += sequence.took_ns[i];
     if (!sequence.tokens[i].alone) continue;
-    graphs_ns += op.end_ns - op.start_ns;
+    graphs_ns += sequence.took_ns[i];
     if (!pattern.begins.empty()) distances.push_back(i - pattern.begins.back());
     pattern.begins.push_back(i);
   }
@@ -420,6 +470,21 @@ void FindSlowSteps(const DeviceReport& report, const std::vector<std::string>& p
                    [](const auto& a, const auto& b) { return a.extra_ns > b.extra_ns; });
 }
 
+bool StepsByMarkers(const Timeline& timeline, const DeviceActivity& activity,
+                    const DeviceReport& report, const std::vector<std::string>& places,
+                    DeviceSteps* result) {
+  MarkedSteps marked = FindMarkedSteps(timeline, activity, report.window);
+  if (marked.times_ns.size() <= kFewestMarkedSteps) return false;
+  result->source = marked.source;
+  result->marker = std::move(marked.marker);
+  result->confidence = marked.share;
+  result->first_op = marked.first_op;
+  result->steps = MeasureSteps(timeline, activity, report, marked.times_ns);
+  MeasureDurations(result);
+  FindSlowSteps(report, places, result);
+  return true;
+}
+
 }  // namespace
 
 DeviceSteps FindSteps(const Timeline& timeline, const HostView& host,
@@ -427,6 +492,7 @@ DeviceSteps FindSteps(const Timeline& timeline, const HostView& host,
                       const DeviceReport& report, const std::vector<std::string>& places) {
   DeviceSteps result;
   result.device = report.device;
+  if (StepsByMarkers(timeline, activity, report, places, &result)) return result;
   const SequenceMaker maker(timeline, host, activity, streams, report);
   const Found found = FindInSequence(timeline, maker);
   if (found.pattern.begins.empty()) {

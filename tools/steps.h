@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// The iterations of the program's loop, found without markers (step_pattern.h) and measured: how
+// The iterations of the program's loop, told by the application's own markers where it has fitting
+// ones (marker_steps.h), else found by what repeats (step_pattern.h), and measured: how
 // long each took, what the device was idle for in it, which are slow and what differs in those. The
 // rules are in ATTRIBUTION.md, "Steps".
 #ifndef GPUPROBE_TOOLS_STEPS_H_
