@@ -68,7 +68,8 @@ class Attributor {
         unseen_(&input.unseen),
         cursors_(timeline_.threads.size()),
         drains_(timeline_.processes.size()),
-        last_on_stream_(timeline_.streams.size(), -1) {
+        last_on_stream_(timeline_.streams.size(), -1),
+        stream_waits_cursor_(timeline_) {
     for (size_t t = 0; t < cursors_.size(); ++t) {
       cursors_[t].overheads = LaneReader(host_.OverheadsOfThread(static_cast<int32_t>(t)));
     }
@@ -79,6 +80,8 @@ class Attributor {
   }
 
   void Run() {
+    // Most gaps have one or two; what is not used is never touched and costs address space alone.
+    report_.parts.reserve(report_.gaps.size() * 2);
     for (size_t g = 0; g < report_.gaps.size(); ++g) {
       Gap& gap = report_.gaps[g];
       gap_ = static_cast<uint32_t>(g);
@@ -271,7 +274,7 @@ class Attributor {
   void FindQueuedCause(GapView& view) {
     const GpuOp& next = Op(report_.gaps[gap_].next_op);
     const int32_t before = next.stream >= 0 ? last_on_stream_[next.stream] : -1;
-    const auto wait = stream_waits_.Find(next, before);
+    const auto wait = stream_waits_.Find(next, before, &stream_waits_cursor_);
     if (!wait && view.process >= 0 && !timeline_.processes[view.process].has_sync_records &&
         next.start_ns - view.submit_end_ns >= kNoLatencyNs) {
       view.queued = Cause::kUnknown;
@@ -417,7 +420,7 @@ class Attributor {
   void HostOutside(const GapView& view, int64_t begin, int64_t end) {
     if (begin >= end) return;
     host_parts_.clear();
-    evidence_.split.Split(StretchOf(view), begin, end, &host_parts_);
+    evidence_.split.Split(StretchOf(view), begin, end, shown_.cursor(), &host_parts_);
     for (const HostPart& part : host_parts_) {
       const int32_t thread = part.sample < 0 ? view.thread : timeline_.samples[part.sample].thread;
       Emit(part.begin_ns, part.end_ns, part.cause, shown_.OfHost(part, thread), view.submission, -1,
@@ -477,7 +480,8 @@ class Attributor {
   std::vector<LaneReader> process_overheads_, blocked_;
   std::vector<Drain> drains_;            // by process
   std::vector<int32_t> last_on_stream_;  // operation, by stream
-  size_t next_op_ = 0;                   // first of activity_.ops not read
+  StreamWaits::Cursor stream_waits_cursor_;
+  size_t next_op_ = 0;  // first of activity_.ops not read
   int64_t busy_until_ = kLongAgo;
   uint32_t gap_ = 0;
   size_t first_part_ = 0;  // of this gap

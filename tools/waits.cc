@@ -3,7 +3,6 @@
 #include "tools/waits.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <string>
 #include <tuple>
@@ -12,14 +11,6 @@
 
 namespace gpuprobe::tools {
 namespace {
-
-constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
-
-struct Wait {
-  int32_t call;
-  int32_t device;  // index in Timeline::devices, -1: the process has none
-  int32_t line;    // index in WaitMeter::lines_; -1: not known
-};
 
 class WaitMeter {
  public:
@@ -35,15 +26,19 @@ class WaitMeter {
         activities_(activities),
         reports_(reports),
         places_(places),
+        cursor_(evidence.samples),
         slot_(timeline.devices.size(), -1) {
     for (size_t s = 0; s < activities.size(); ++s)
       slot_[activities[s].device] = static_cast<int>(s);
   }
 
   std::vector<WaitRow> Run() {
-    FindDevicesOfSyncs();
-    FindWaits();
-    MeasureAll();
+    near_.assign(activities_.size(), 0);
+    for (const WaitingCall& waiting : host_.WaitingCalls()) {
+      if (!scope_.Contains(timeline_.calls[waiting.call].process)) continue;
+      if (options_.device && *options_.device != waiting.device) continue;
+      if (IsWait(waiting.call, waiting.device)) Measure(waiting);
+    }
     std::vector<WaitRow> rows;
     for (auto& [key, row] : rows_) rows.push_back(std::move(row));
     std::stable_sort(rows.begin(), rows.end(),
@@ -52,60 +47,9 @@ class WaitMeter {
   }
 
  private:
-  void FindDevicesOfSyncs() {
-    for (const SyncOp& sync : timeline_.syncs) {
-      const int32_t device =
-          sync.device < 0 && sync.stream >= 0 ? timeline_.streams[sync.stream].device : sync.device;
-      if (sync.call >= 0 && device >= 0) sync_devices_.emplace_back(sync.call, device);
-    }
-    std::sort(sync_devices_.begin(), sync_devices_.end());
-    first_device_.assign(timeline_.processes.size(), -1);
-    for (const GpuOp& op : timeline_.ops) {
-      if (op.process < 0 || op.device < 0) continue;
-      int32_t& first = first_device_[op.process];
-      if (first < 0 || op.device < first) first = op.device;
-    }
-  }
-
-  // The device that a call waits for: that of the operation it submitted, else that of its
-  // synchronisation record, else the one its thread had last submitted to, else the process's
-  // first.
-  int32_t DeviceOf(int32_t call, int32_t last_submitted_to) const {
-    if (const int32_t op = host_.OpOf(call); op >= 0) return timeline_.ops[op].device;
-    const auto found = std::lower_bound(sync_devices_.begin(), sync_devices_.end(),
-                                        std::pair<int32_t, int32_t>(call, -1));
-    if (found != sync_devices_.end() && found->first == call) return found->second;
-    if (last_submitted_to >= 0) return last_submitted_to;
-    const int32_t process = timeline_.calls[call].process;
-    return process < 0 ? -1 : first_device_[process];
-  }
-
-  void FindWaits() {
-    std::vector<int32_t> last_device(timeline_.threads.size(), -1);
-    for (size_t i = 0; i < timeline_.calls.size(); ++i) {
-      const int32_t call = static_cast<int32_t>(i);
-      const HostCall& c = timeline_.calls[i];
-      if (c.thread < 0 || !scope_.Contains(c.process)) continue;
-      if (MayWait(call)) {
-        const int32_t device = DeviceOf(call, last_device[c.thread]);
-        if ((!options_.device || *options_.device == device) && IsWait(call, device)) {
-          waits_.push_back({call, device, LineOf(evidence_.SiteOfCall(call).stack)});
-        }
-      }
-      if (const int32_t op = host_.OpOf(call); op >= 0)
-        last_device[c.thread] = timeline_.ops[op].device;
-    }
-  }
-
-  bool MayWait(int32_t call) const {
-    const HostCall& c = timeline_.calls[call];
-    const Role role = host_.RoleOf(call);
-    return Blocks(role) || (role == Role::kSubmit && c.end_ns - c.start_ns >= kQueueFullNs);
-  }
-
   // Synchronisations and blocking copies wait by their nature; other calls did if the device was
   // busy.
-  bool IsWait(int32_t call, int32_t device) const {
+  bool IsWait(int32_t call, int32_t device) {
     const Window window = Clip(call);
     const HostCall& c = timeline_.calls[call];
     if (window.span() < 0 || (window.span() == 0 && c.start_ns < c.end_ns)) return false;
@@ -124,64 +68,37 @@ class WaitMeter {
             std::min(c.end_ns, options_.to_ns.value_or(c.end_ns))};
   }
 
-  int64_t BusyNs(int32_t device, int64_t begin, int64_t end) const {
+  int64_t BusyNs(int32_t device, int64_t begin, int64_t end) {
     if (device < 0 || slot_[device] < 0) return 0;
-    return activities_[slot_[device]].busy.Overlap(begin, end);
+    return activities_[slot_[device]].busy.Overlap(begin, end, &near_[slot_[device]]);
   }
 
-  // Backwards, so that the next submission of each thread to each device is at hand. A thread feeds
-  // few devices, mostly one: what is kept are the pairs that occur, not a table of all.
-  void MeasureAll() {
-    struct Latest {
-      int32_t device = -1;
-      int64_t* start_ns = nullptr;  // in next_start
-    };
-    const uint64_t devices = timeline_.devices.size();
-    std::unordered_map<uint64_t, int64_t> next_start;
-    std::vector<Latest> latest(timeline_.threads.size());
-    auto wait = waits_.rbegin();
-    for (size_t i = timeline_.calls.size(); i-- > 0;) {
-      const int32_t call = static_cast<int32_t>(i);
-      const int32_t thread = timeline_.calls[i].thread;
-      if (wait != waits_.rend() && wait->call == call) {
-        const auto next =
-            wait->device < 0 ? next_start.end() : next_start.find(thread * devices + wait->device);
-        Measure(*wait, next == next_start.end() ? kNever : next->second);
-        ++wait;
-      }
-      const int32_t op = host_.OpOf(call);
-      if (op < 0 || thread < 0 || timeline_.ops[op].device < 0) continue;
-      const int32_t device = timeline_.ops[op].device;
-      if (latest[thread].device != device) {
-        latest[thread] = {device, &next_start[thread * devices + device]};
-      }
-      *latest[thread].start_ns = timeline_.ops[op].start_ns;
-    }
-  }
-
-  void Measure(const Wait& wait, int64_t next_start_ns) {
-    const Window window = Clip(wait.call);
-    WaitRow& row = RowOf(wait);
+  void Measure(const WaitingCall& waiting) {
+    const Window window = Clip(waiting.call);
+    WaitRow& row = RowOf(waiting.call);
     ++row.count;
     row.total_ns += window.span();
     row.longest_ns = std::max(row.longest_ns, window.span());
-    const int64_t busy_ns = BusyNs(wait.device, window.start_ns, window.end_ns);
+    const int64_t busy_ns = BusyNs(waiting.device, window.start_ns, window.end_ns);
     row.device_busy_ns += busy_ns;
     row.device_idle_ns += window.span() - busy_ns;
     // Whoever submits nothing any more was not kept from it.
-    if (wait.device < 0 || slot_[wait.device] < 0 || next_start_ns == kNever) return;
-    const Window& device_window = reports_[slot_[wait.device]].window;
+    if (waiting.device < 0 || slot_[waiting.device] < 0 ||
+        waiting.next_start_ns == WaitingCall::kNever) {
+      return;
+    }
+    const Window& device_window = reports_[slot_[waiting.device]].window;
     const int64_t from = std::max(window.end_ns, device_window.start_ns);
-    const int64_t until = std::min(next_start_ns, device_window.end_ns);
-    if (from < until) row.idle_after_ns += until - from - BusyNs(wait.device, from, until);
+    const int64_t until = std::min(waiting.next_start_ns, device_window.end_ns);
+    if (from < until) row.idle_after_ns += until - from - BusyNs(waiting.device, from, until);
   }
 
   // A place is a line of code, whoever runs it; where none is known, a thread.
-  WaitRow& RowOf(const Wait& wait) {
-    const HostCall& c = timeline_.calls[wait.call];
-    const bool queue_full = host_.RoleOf(wait.call) == Role::kSubmit;
-    const int32_t how = places_.CopyHow(host_.OpOf(wait.call));
-    const int32_t line = wait.line;
+  WaitRow& RowOf(int32_t call) {
+    const HostCall& c = timeline_.calls[call];
+    const bool queue_full = host_.RoleOf(call) == Role::kSubmit;
+    const int32_t how = places_.CopyHow(host_.OpOf(call));
+    const int32_t line = LineOf(evidence_.SiteOfCall(call, &cursor_).stack);
     const auto [entry, is_new] = rows_.try_emplace(
         std::make_tuple(c.symbol, line < 0 ? c.thread : -1, how, queue_full, line));
     WaitRow& row = entry->second;
@@ -220,10 +137,9 @@ class WaitMeter {
   const std::vector<DeviceActivity>& activities_;
   const std::vector<DeviceReport>& reports_;
   const Places& places_;
-  std::vector<int> slot_;                                  // device -> index of its activity
-  std::vector<std::pair<int32_t, int32_t>> sync_devices_;  // (call, device), sorted
-  std::vector<int32_t> first_device_;                      // by process
-  std::vector<Wait> waits_;                                // in order of start
+  SampleView::Cursor cursor_;
+  std::vector<int> slot_;     // device -> index of its activity
+  std::vector<size_t> near_;  // by activity: where its busy times were asked for last
   std::map<std::tuple<int32_t, int32_t, int32_t, bool, int32_t>, WaitRow> rows_;
   std::vector<std::string> lines_;                     // in order of first use
   std::unordered_map<int32_t, int32_t> line_of_node_;  // index in lines_, by stack node

@@ -17,10 +17,6 @@
 
 namespace gpuprobe::tools {
 
-// A launch or an asynchronous copy that takes this long, 20 times the usual, while the device is
-// busy waits for room in the launch queue (1,024 operations).
-inline constexpr int64_t kQueueFullNs = 100'000;
-
 // `activities` and `reports` belong together by index.
 std::vector<WaitRow> MeasureWaits(const Timeline& timeline, const Options& options,
                                   const Scope& scope, const HostView& host,
