@@ -35,11 +35,13 @@ constexpr size_t kMaxCuda = 64, kMaxBusy = 16;
 constexpr size_t kMaxReaders = 32;
 constexpr size_t kLocationBytes = 768u << 10;
 
-// One directory read of the round over all threads. A round is begun once a second if threads that
-// are not watched have used any CPU worth the name, and else only to find children: those that the
-// main thread has started are found without.
+// One directory read of the round over all threads. A round is begun if threads that are not
+// watched have used any CPU worth the name since the last question, and else only to find children:
+// those that the main thread has started are found without. A thread is busy by what it used
+// between two rounds; where one directory read is a round, the second may follow soon.
 constexpr int64_t kScanStepNs = 100'000'000;
-constexpr int64_t kScanRoundNs = 1'000'000'000;
+constexpr int64_t kScanRoundNs = 1'000'000'000, kShortScanRoundNs = 250'000'000;
+constexpr uint32_t kShortScanThreads = 64;
 constexpr int64_t kChildrenRoundNs = 4'000'000'000;
 constexpr uint32_t kBusyPermille = 50, kIdlePermille = 20;
 constexpr uint32_t kIdleWindows = 3;  // seconds below kIdlePermille until a thread is let go of
@@ -535,7 +537,8 @@ void HostSampler::State::ScanThreads(int64_t now) {
   if (now < next_scan_step_ns) return;
   if (scan.at_begin()) {
     if (now < next_scan_round_ns) return;
-    next_scan_round_ns = now + kScanRoundNs;
+    const bool few = scan.threads_last_round() <= kShortScanThreads && busy_count < kMaxBusy;
+    next_scan_round_ns = now + (few ? kShortScanRoundNs : kScanRoundNs);
     scan_for_children = options.children && now >= next_children_round_ns;
     if (scan_for_children) {
       next_children_round_ns = now + kChildrenRoundNs;

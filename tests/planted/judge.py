@@ -16,7 +16,7 @@ import re
 
 EXPLAINED_AT_LEAST = 0.90
 # Below this share of the window the idle time is crumbs, and its causes prove nothing.
-IDLE_WORTH_EXPLAINING = 0.02
+IDLE_WORTH_EXPLAINING = 0.05
 # The script's own measure of what was lost and the report's are two ways to see one thing.
 SHARE_OFF_AT_MOST = 0.2
 # Kinds that speak of the time in which the GPU is busy.
@@ -107,14 +107,16 @@ def line_reported(summary, totals, wanted):
     return next((line for line in wanted if line in seen), seen[0] if seen else "-")
 
 
-def share_reported(summary, totals, wanted, span, share):
-    """Of the window: the cause that the verdict names; else all idle time of the wanted lines."""
+def share_reported(summary, totals, wanted, span, share, expected=()):
+    """Of the window: the cause that the verdict names, and those that may be named for it; else all idle time of the
+    wanted lines."""
     kind = summary["verdict"]["kind"]
     if kind in BUSY_KINDS:
         return None
     if kind == "periodic_stall":  # made of many causes, and of nothing else between two stalls
         return sum(device["idle_ns"] for device in summary["devices"]) / span
-    named = sum(totals[cause][0] for cause in SAME.get(kind, (kind,)) if cause in totals)
+    same = {*SAME.get(kind, (kind,)), *(expected if kind in expected else ())}
+    named = sum(totals[cause][0] for cause in same if cause in totals)
     if kind == "pageable_copy":
         # The GPU may be busy with them: whether that counts as lost is the script's choice.
         copying = sum(device["breakdown"]["copy_ns"] for device in summary["devices"])
@@ -162,7 +164,7 @@ def judge(planted, summary, text):
     if verdict.idle_share >= IDLE_WORTH_EXPLAINING and verdict.explained < EXPLAINED_AT_LEAST:
         verdict.problems.append("explained")
     verdict.reported_share = reported = share_reported(
-        summary, totals, wanted, span, planted["share"]
+        summary, totals, wanted, span, planted["share"], planted["expected_kind"]
     )
     if reported is not None and abs(reported - planted["share"]) > SHARE_OFF_AT_MOST:
         verdict.problems.append("share")
