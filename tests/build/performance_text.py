@@ -3,9 +3,9 @@
 
 usage: python3 tests/build/performance_text.py --write    (rewrites the section in README.md)
 
-A figure is named {heading|row|column}: the table below the heading of RESULTS.md that begins with `heading`, the row
-whose first cell begins with `row`, the column whose head begins with `column`. `head`: what comes before the first
-blank of the cell."""
+A figure is named {heading|row|column}: the tables below the heading of RESULTS.md that begins with `heading`, the row
+whose first cell begins with `row`, the column whose head begins with `column`; {heading|row|column|range}: smallest to
+largest of the numbers in front of the cell's first bracket."""
 
 import os
 import re
@@ -15,12 +15,15 @@ BEGIN = "<!-- cost: from bench/RESULTS.md, by tests/build/performance_text.py --
 END = "<!-- end of cost -->\n"
 WIDTH = 115
 
-SIDE = "Side by side"
+SIDE, KINDS, PLAIN = "Side by side", "What CUPTI itself costs", "Results"
 TEMPLATE = f"""
-On one H200 (ratios of runs side by side, [95 % interval]): a launch takes {{{SIDE}|launch storm, 1|gpuprobe, of none}}
-of its time without a profiler, a launch-bound GPT step {{{SIDE}|GPT step|gpuprobe, of none}}; of that a CUPTI client
-that throws everything away costs all but a factor of {{{SIDE}|launch storm, 1|of the floor}} and
-{{{SIDE}|GPT step|of the floor}}.
+On one H200, as ratios with their 95 % interval: a kernel launch takes {{{SIDE}|launch storm, 1|gpuprobe, of none}} of
+its time without a profiler, and {{{SIDE}|launch storm, 1|of the floor}} of its time under a CUPTI client that asks for
+the same and throws it away: what it costs is CUPTI's cost. torch.profiler's record kinds cost
+{{{KINDS}|those of torch.profiler|launch, 40}} of gpuprobe's. Matrix products that keep the GPU busy take
+{{{PLAIN}|matrix products|ratio}} of their time. A record takes {{{PLAIN}|bytes a record, full|A|range}} bytes on disk,
+and {{{PLAIN}|the drain thread|B|range}} ns of the one thread that writes.
+[bench/RESULTS.md](bench/RESULTS.md) has the machines, the commands, and where a budget is missed or a rival is cheaper.
 """
 
 
@@ -52,6 +55,11 @@ def figure(found, heading, row, column):
     return cells.pop()
 
 
+def number_range(cell):
+    numbers = sorted(re.findall(r"\d+(?:\.\d+)?", cell.split("(")[0]), key=float)
+    return f"{numbers[0]} to {numbers[-1]}"
+
+
 def wrapped(text):
     lines, line = [], ""
     for word in text.split():
@@ -65,7 +73,8 @@ def wrapped(text):
 
 def text(results):
     found = tables(results)
-    filled = re.sub(r"\{([^{}|]+)\|([^{}|]+)\|([^{}|]+)\}", lambda m: figure(found, *m.groups()), TEMPLATE)
+    filled = re.sub(r"\{([^{}|]+)\|([^{}|]+)\|([^{}|]+)(\|range)?\}",
+                    lambda m: (number_range if m[4] else str)(figure(found, *m.groups()[:3])), TEMPLATE)
     return "\n".join(wrapped(paragraph) for paragraph in filled.strip().split("\n\n"))
 
 

@@ -5,6 +5,7 @@ import os
 import re
 import unittest
 
+import performance_text
 import settings_table
 
 ROOT = os.environ.get("GPUPROBE_TEST_SOURCE_DIR", os.path.join(os.path.dirname(__file__), "../.."))
@@ -24,6 +25,12 @@ class ReadmeTest(unittest.TestCase):
         # The pattern must have understood every row.
         self.assertEqual([row[0] for row in settings_table.rows(config)],
                          re.findall(r'\{"(GPUPROBE_\w+)", SettingType', config))
+
+    def test_cost_is_that_of_the_results(self):
+        readme = read("README.md")
+        begin, end = performance_text.section(readme)
+        self.assertEqual(readme[begin:end], performance_text.text(read("bench/RESULTS.md")),
+                         "run: python3 tests/build/performance_text.py --write")
 
     def test_make_targets_exist(self):
         targets = set(re.findall(r"^([\w-]+):.*##", read("Makefile"), re.MULTILINE))
