@@ -7,9 +7,9 @@ A figure is named {heading|row|column}: the tables below the heading of RESULTS.
 whose first cell begins with `row`, the column whose head begins with `column`; {heading|row|column|range}: smallest to
 largest of the numbers in front of the cell's first bracket."""
 
-import os
 import re
-import sys
+
+import readme_section
 
 BEGIN = "<!-- cost: from bench/RESULTS.md, by tests/build/performance_text.py --write -->\n"
 END = "<!-- end of cost -->\n"
@@ -78,25 +78,5 @@ def text(results):
     return "\n".join(wrapped(paragraph) for paragraph in filled.strip().split("\n\n"))
 
 
-def section(readme):
-    begin = readme.index(BEGIN) + len(BEGIN)
-    return begin, readme.index(END, begin)
-
-
-def main():
-    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
-    path = os.path.join(root, "README.md")
-    with open(os.path.join(root, "bench/RESULTS.md"), encoding="utf-8") as file:
-        results = file.read()
-    with open(path, encoding="utf-8") as file:
-        readme = file.read()
-    begin, end = section(readme)
-    if "--write" in sys.argv:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(readme[:begin] + text(results) + readme[end:])
-    elif readme[begin:end] != text(results):
-        sys.exit("README.md differs from bench/RESULTS.md: run with --write")
-
-
 if __name__ == "__main__":
-    main()
+    readme_section.main(BEGIN, END, "bench/RESULTS.md", text)

@@ -6,6 +6,7 @@ import re
 import unittest
 
 import performance_text
+import readme_section
 import settings_table
 
 ROOT = os.environ.get("GPUPROBE_TEST_SOURCE_DIR", os.path.join(os.path.dirname(__file__), "../.."))
@@ -19,7 +20,7 @@ def read(name):
 class ReadmeTest(unittest.TestCase):
     def test_settings_are_those_of_the_table_in_config(self):
         readme, config = read("README.md"), read("inject/config.cc")
-        begin, end = settings_table.section(readme)
+        begin, end = readme_section.find(readme, settings_table.BEGIN, settings_table.END)
         self.assertEqual(readme[begin:end], settings_table.table(config),
                          "run: python3 tests/build/settings_table.py --write")
         # The pattern must have understood every row.
@@ -28,7 +29,7 @@ class ReadmeTest(unittest.TestCase):
 
     def test_cost_is_that_of_the_results(self):
         readme = read("README.md")
-        begin, end = performance_text.section(readme)
+        begin, end = readme_section.find(readme, performance_text.BEGIN, performance_text.END)
         self.assertEqual(readme[begin:end], performance_text.text(read("bench/RESULTS.md")),
                          "run: python3 tests/build/performance_text.py --write")
 

@@ -4,9 +4,9 @@
 usage: python3 tests/build/settings_table.py --write    (rewrites the section in README.md)
 """
 
-import os
 import re
-import sys
+
+import readme_section
 
 BEGIN = "<!-- settings: from inject/config.cc, by tests/build/settings_table.py --write -->\n"
 END = "<!-- end of settings -->\n"
@@ -43,25 +43,5 @@ def table(config):
     return "\n".join(lines) + "\n"
 
 
-def section(readme):
-    begin = readme.index(BEGIN) + len(BEGIN)
-    return begin, readme.index(END, begin)
-
-
-def main():
-    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
-    path = os.path.join(root, "README.md")
-    with open(os.path.join(root, "inject/config.cc"), encoding="utf-8") as file:
-        config = file.read()
-    with open(path, encoding="utf-8") as file:
-        readme = file.read()
-    begin, end = section(readme)
-    if "--write" in sys.argv:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(readme[:begin] + table(config) + readme[end:])
-    else:
-        print(table(config), end="")
-
-
 if __name__ == "__main__":
-    main()
+    readme_section.main(BEGIN, END, "inject/config.cc", table)
