@@ -26,15 +26,6 @@ struct ThreadCursor {
   LaneReader overheads;
 };
 
-// The blocking call that let the device run dry, and how much of the time for which it kept its
-// thread from running ahead is not charged yet (rule 6).
-struct Drain {
-  int32_t call = -1;
-  int32_t considered = -1;  // last call that was looked at
-  int32_t thread = -1;      // who feeds the device since
-  int64_t left_ns = 0;
-};
-
 // One gap, seen from the operation that ended it.
 struct GapView {
   int32_t submission = -1;
@@ -55,7 +46,8 @@ struct GapView {
 
 class Attributor {
  public:
-  Attributor(const AttributionInput& input, Places& places, DeviceReport* report)
+  Attributor(const AttributionInput& input, Places& places, AttributionCarry* carry,
+             DeviceReport* report)
       : timeline_(input.timeline),
         host_(input.host),
         evidence_(input.evidence),
@@ -63,12 +55,15 @@ class Attributor {
         activity_(input.activity),
         places_(places),
         shown_(input.timeline, input.host, input.evidence, places),
+        carry_(*carry),
         report_(*report),
         others_(&input.activity.others),
         unseen_(&input.unseen),
         cursors_(timeline_.threads.size()),
-        drains_(timeline_.processes.size()),
-        last_on_stream_(timeline_.streams.size(), -1) {
+        drains_(carry->drains),
+        last_on_stream_(timeline_.streams.size(), -1),
+        busy_until_(carry->busy_until_ns) {
+    drains_.resize(timeline_.processes.size());
     for (size_t t = 0; t < cursors_.size(); ++t) {
       cursors_[t].overheads = LaneReader(host_.OverheadsOfThread(static_cast<int32_t>(t)));
     }
@@ -78,18 +73,27 @@ class Attributor {
     }
   }
 
-  void Run() {
+  // `samples`: numbers of the run for those of the timeline; nullptr: the same.
+  void Run(const std::vector<int32_t>* samples) {
+    run_samples_ = samples;
     for (size_t g = 0; g < report_.gaps.size(); ++g) {
       Gap& gap = report_.gaps[g];
       gap_ = static_cast<uint32_t>(g);
+      gap_of_run_ = carry_.gaps++;
       gap.first_part = static_cast<uint32_t>(report_.parts.size());
       first_part_ = report_.parts.size();
       ReadOpsUpTo(gap);
       AttributeGap(gap);
       gap.part_count = static_cast<uint32_t>(report_.parts.size() - first_part_);
     }
-    report_.causes = totals_.Take(places_.texts(), shown_.details());
-    AddMeanwhile(timeline_, evidence_, places_, gil_waits_, &report_);
+  }
+
+  // Reads the operations that start before `ns`, of which no gap has asked.
+  void ReadOpsBefore(int64_t ns) {
+    const auto& ops = activity_.ops;
+    while (next_op_ < ops.size() && Op(ops[next_op_]).start_ns < ns) ReadOp(ops[next_op_++]);
+    carry_.busy_until_ns = busy_until_;
+    carry_.read_until_ns = ns;
   }
 
  private:
@@ -103,12 +107,15 @@ class Attributor {
     const auto& ops = activity_.ops;
     while (next_op_ < ops.size() &&
            (gap.next_op < 0 || Op(ops[next_op_]).start_ns < Op(gap.next_op).start_ns)) {
-      const int32_t index = ops[next_op_++];
-      const GpuOp& op = Op(index);
-      NoticeQueued(op);
-      busy_until_ = std::max(busy_until_, op.end_ns);
-      if (op.stream >= 0) last_on_stream_[op.stream] = index;
+      ReadOp(ops[next_op_++]);
     }
+  }
+
+  void ReadOp(int32_t index) {
+    const GpuOp& op = Op(index);
+    if (op.start_ns >= carry_.read_until_ns) NoticeQueued(op);
+    busy_until_ = std::max(busy_until_, op.end_ns);
+    if (op.stream >= 0) last_on_stream_[op.stream] = index;
   }
 
   // An operation whose submission had returned before the device ran dry: its thread is ahead
@@ -423,7 +430,7 @@ class Attributor {
       Emit(part.begin_ns, part.end_ns, part.cause, shown_.OfHost(part, thread), view.submission, -1,
            thread);
       if (part.cause == Cause::kGilWait)
-        gil_waits_.push_back({part.sample, part.end_ns - part.begin_ns});
+        carry_.gil_waits.push_back({SampleOfRun(part.sample), part.end_ns - part.begin_ns});
     }
   }
 
@@ -450,7 +457,9 @@ class Attributor {
             int32_t overhead = -1, int32_t thread = -1) {
     if (begin >= end) return;
     const GapPart part{begin, end, call, overhead, thread, where.place, where.sample, cause};
-    totals_.Add(gap_, part, where.detail);
+    GapPart counted = part;
+    counted.sample = SampleOfRun(part.sample);
+    carry_.totals.Add(gap_of_run_, counted, DetailOfRun(where.detail));
     std::vector<GapPart>& parts = report_.parts;
     if (parts.size() > first_part_) {
       GapPart& last = parts.back();
@@ -463,6 +472,23 @@ class Attributor {
     parts.push_back(part);
   }
 
+  int32_t SampleOfRun(int32_t sample) const {
+    return sample < 0 || run_samples_ == nullptr ? sample : (*run_samples_)[sample];
+  }
+
+  // Details are numbered as this window first uses them; the totals outlive it.
+  int32_t DetailOfRun(int32_t detail) {
+    if (detail < 0) return -1;
+    for (size_t d = details_.size(); d < shown_.details().size(); ++d) {
+      const std::string& text = shown_.details()[d];
+      const auto [entry, is_new] =
+          carry_.detail_ids.emplace(text, static_cast<int32_t>(carry_.details.size()));
+      if (is_new) carry_.details.push_back(text);
+      details_.push_back(entry->second);
+    }
+    return details_[detail];
+  }
+
   const Timeline& timeline_;
   const HostView& host_;
   const HostEvidence& evidence_;
@@ -470,26 +496,38 @@ class Attributor {
   const DeviceActivity& activity_;
   Places& places_;
   PartPlaces shown_;
+  AttributionCarry& carry_;
   DeviceReport& report_;
 
   LaneReader others_, unseen_;
   std::vector<ThreadCursor> cursors_;
   std::vector<LaneReader> process_overheads_, blocked_;
-  std::vector<Drain> drains_;            // by process
+  std::vector<Drain>& drains_;           // by process
   std::vector<int32_t> last_on_stream_;  // operation, by stream
   size_t next_op_ = 0;                   // first of activity_.ops not read
-  int64_t busy_until_ = kLongAgo;
-  uint32_t gap_ = 0;
+  int64_t busy_until_;
+  uint32_t gap_ = 0, gap_of_run_ = 0;
   size_t first_part_ = 0;  // of this gap
-  CauseTotals totals_;
+  const std::vector<int32_t>* run_samples_ = nullptr;
+  std::vector<int32_t> details_;      // in carry_.details, by the number in shown_
   std::vector<HostPart> host_parts_;  // scratch
-  std::vector<GilWait> gil_waits_;
 };
 
 }  // namespace
 
 void AttributeGaps(const AttributionInput& input, Places& places, DeviceReport* report) {
-  Attributor(input, places, report).Run();
+  AttributionCarry carry;
+  Attributor(input, places, &carry, report).Run(nullptr);
+  report->causes = carry.totals.Take(places.texts(), carry.details);
+  AddMeanwhile(input.timeline, input.evidence, places, carry.gil_waits, report);
+}
+
+void AttributeWindow(const AttributionInput& input, int64_t until_ns,
+                     const std::vector<int32_t>& samples, Places& places, AttributionCarry* carry,
+                     DeviceReport* report) {
+  Attributor attributor(input, places, carry, report);
+  attributor.Run(&samples);
+  attributor.ReadOpsBefore(until_ns);
 }
 
 }  // namespace gpuprobe::tools

@@ -89,6 +89,7 @@ class DeviceMeter {
     report_.communication_ns = sweep_.working.total() - sweep_.compute.total();
     report_.copy_ns = sweep_.busy.total() - sweep_.working.total();
     FindGaps();
+    report_.all_gaps = report_.gaps.size();
     return std::move(report_);
   }
 

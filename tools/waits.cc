@@ -25,30 +25,27 @@ class WaitMeter {
  public:
   WaitMeter(const Timeline& timeline, const Options& options, const Scope& scope,
             const HostView& host, const HostEvidence& evidence,
-            const std::vector<DeviceActivity>& activities, const std::vector<DeviceReport>& reports,
-            const Places& places)
+            const std::vector<DeviceActivity>& activities, const WaitWindow& window,
+            const Places& places, WaitRows* rows)
       : timeline_(timeline),
         options_(options),
         scope_(scope),
         host_(host),
         evidence_(evidence),
         activities_(activities),
-        reports_(reports),
+        window_(window),
         places_(places),
+        rows_(*rows),
         slot_(timeline.devices.size(), -1) {
     for (size_t s = 0; s < activities.size(); ++s)
       slot_[activities[s].device] = static_cast<int>(s);
   }
 
-  std::vector<WaitRow> Run() {
+  void Run() {
     FindDevicesOfSyncs();
     FindWaits();
+    ResolvePending();
     MeasureAll();
-    std::vector<WaitRow> rows;
-    for (auto& [key, row] : rows_) rows.push_back(std::move(row));
-    std::stable_sort(rows.begin(), rows.end(),
-                     [](const WaitRow& a, const WaitRow& b) { return a.total_ns > b.total_ns; });
-    return rows;
   }
 
  private:
@@ -59,12 +56,6 @@ class WaitMeter {
       if (sync.call >= 0 && device >= 0) sync_devices_.emplace_back(sync.call, device);
     }
     std::sort(sync_devices_.begin(), sync_devices_.end());
-    first_device_.assign(timeline_.processes.size(), -1);
-    for (const GpuOp& op : timeline_.ops) {
-      if (op.process < 0 || op.device < 0) continue;
-      int32_t& first = first_device_[op.process];
-      if (first < 0 || op.device < first) first = op.device;
-    }
   }
 
   // The device that a call waits for: that of the operation it submitted, else that of its
@@ -77,7 +68,7 @@ class WaitMeter {
     if (found != sync_devices_.end() && found->first == call) return found->second;
     if (last_submitted_to >= 0) return last_submitted_to;
     const int32_t process = timeline_.calls[call].process;
-    return process < 0 ? -1 : first_device_[process];
+    return process < 0 ? -1 : window_.first_device[process];
   }
 
   void FindWaits() {
@@ -86,7 +77,7 @@ class WaitMeter {
       const int32_t call = static_cast<int32_t>(i);
       const HostCall& c = timeline_.calls[i];
       if (c.thread < 0 || !scope_.Contains(c.process)) continue;
-      if (MayWait(call)) {
+      if (c.end_ns >= window_.begin_ns && c.end_ns < window_.end_ns && MayWait(call)) {
         const int32_t device = DeviceOf(call, last_device[c.thread]);
         if ((!options_.device || *options_.device == device) && IsWait(call, device)) {
           waits_.push_back({call, device, LineOf(evidence_.SiteOfCall(call).stack)});
@@ -129,6 +120,48 @@ class WaitMeter {
     return activities_[slot_[device]].busy.Overlap(begin, end);
   }
 
+  // The first submission of their thread to their device, for waits of earlier windows.
+  void ResolvePending() {
+    if (rows_.pending.empty()) return;
+    std::map<WaitRows::Feeder, std::vector<std::pair<int64_t, int64_t>>> submitted;
+    for (size_t i = 0; i < timeline_.calls.size(); ++i) {
+      const int32_t op = host_.OpOf(static_cast<int32_t>(i));
+      if (op < 0) continue;
+      const WaitRows::Feeder feeder = {timeline_.calls[i].thread, timeline_.ops[op].device};
+      if (!rows_.pending.contains(feeder)) continue;
+      submitted[feeder].emplace_back(timeline_.calls[i].start_ns, timeline_.ops[op].start_ns);
+    }
+    for (const auto& [feeder, calls] : submitted) {
+      std::vector<WaitRows::Pending>& waits = rows_.pending[feeder];
+      std::erase_if(waits, [&](const WaitRows::Pending& wait) {
+        const auto next = std::upper_bound(
+            calls.begin(), calls.end(), wait.start_ns,
+            [](int64_t start_ns, const auto& call) { return start_ns < call.first; });
+        if (next == calls.end()) return false;
+        AddIdleAfter(feeder.second, wait.end_ns, wait.busy_before_end_ns, next->second,
+                     &rows_.RowOf(wait.key, nullptr));
+        return true;
+      });
+      if (waits.empty()) rows_.pending.erase(feeder);
+    }
+  }
+
+  // `busy_before_ns`: of the device, before `end_ns`.
+  void AddIdleAfter(int32_t device, int64_t end_ns, int64_t busy_before_ns, int64_t next_start_ns,
+                    WaitRow* row) {
+    const Window& device_window = window_.devices[device];
+    const int64_t from = std::max(end_ns, device_window.start_ns);
+    const int64_t until = std::min(next_start_ns, device_window.end_ns);
+    if (from >= until) return;
+    // Before the device's window it had not been busy, but for what the user has left out.
+    if (from > end_ns) busy_before_ns = BusyBefore(device, from);
+    row->idle_after_ns += until - from - (BusyBefore(device, until) - busy_before_ns);
+  }
+
+  int64_t BusyBefore(int32_t device, int64_t ns) const {
+    return BusyNs(device, std::numeric_limits<int64_t>::min(), ns);
+  }
+
   // Backwards, so that the next submission of each thread to each device is at hand. A thread feeds
   // few devices, mostly one: what is kept are the pairs that occur, not a table of all.
   void MeasureAll() {
@@ -161,30 +194,46 @@ class WaitMeter {
 
   void Measure(const Wait& wait, int64_t next_start_ns) {
     const Window window = Clip(wait.call);
-    WaitRow& row = RowOf(wait);
+    const WaitRows::Key key = KeyOf(wait);
+    WaitRow& row = RowOf(wait, key);
     ++row.count;
     row.total_ns += window.span();
     row.longest_ns = std::max(row.longest_ns, window.span());
     const int64_t busy_ns = BusyNs(wait.device, window.start_ns, window.end_ns);
     row.device_busy_ns += busy_ns;
     row.device_idle_ns += window.span() - busy_ns;
+    if (wait.device < 0) return;
+    const int64_t busy_before_ns = BusyBefore(wait.device, window.end_ns);
+    if (next_start_ns != kNever) {
+      if (slot_[wait.device] >= 0) {
+        AddIdleAfter(wait.device, window.end_ns, busy_before_ns, next_start_ns, &row);
+      }
+      return;
+    }
     // Whoever submits nothing any more was not kept from it.
-    if (wait.device < 0 || slot_[wait.device] < 0 || next_start_ns == kNever) return;
-    const Window& device_window = reports_[slot_[wait.device]].window;
-    const int64_t from = std::max(window.end_ns, device_window.start_ns);
-    const int64_t until = std::min(next_start_ns, device_window.end_ns);
-    if (from < until) row.idle_after_ns += until - from - BusyNs(wait.device, from, until);
+    if (window_.end_ns == kNever) return;
+    const HostCall& c = timeline_.calls[wait.call];
+    std::vector<WaitRows::Pending>& pending = rows_.pending[{c.thread, wait.device}];
+    if (pending.size() >= WaitRows::kMostPending) {
+      pending.erase(pending.begin(), pending.begin() + WaitRows::kMostPending / 2);
+      rows_.given_up += WaitRows::kMostPending / 2;
+    }
+    pending.push_back({key, c.start_ns, window.end_ns, busy_before_ns});
   }
 
   // A place is a line of code, whoever runs it; where none is known, a thread.
-  WaitRow& RowOf(const Wait& wait) {
+  WaitRows::Key KeyOf(const Wait& wait) const {
     const HostCall& c = timeline_.calls[wait.call];
     const bool queue_full = host_.RoleOf(wait.call) == Role::kSubmit;
     const int32_t how = places_.CopyHow(host_.OpOf(wait.call));
-    const int32_t line = wait.line;
-    const auto [entry, is_new] = rows_.try_emplace(
-        std::make_tuple(c.symbol, line < 0 ? c.thread : -1, how, queue_full, line));
-    WaitRow& row = entry->second;
+    return {c.symbol, wait.line < 0 ? c.thread : -1, how, queue_full, wait.line};
+  }
+
+  WaitRow& RowOf(const Wait& wait, const WaitRows::Key& key) {
+    const HostCall& c = timeline_.calls[wait.call];
+    const auto& [symbol, thread, how, queue_full, line] = key;
+    bool is_new = false;
+    WaitRow& row = rows_.RowOf(key, &is_new);
     if (is_new) {
       row.api = c.symbol < 0 ? "unknown call" : timeline_.symbols[c.symbol].name;
       const std::string copy = how < 0 ? "" : Places::CopyText(how);
@@ -193,7 +242,7 @@ class WaitMeter {
       if (line < 0) {
         row.where = (more.empty() ? "" : more + ", ") + places_.ThreadText(c.thread);
       } else {
-        row.where = lines_[line];
+        row.where = rows_.Line(line);
         row.detail = more;
       }
     }
@@ -204,11 +253,7 @@ class WaitMeter {
     const int32_t node = evidence_.sites.SiteOf(stack);
     if (node < 0) return -1;
     const auto [of_node, is_new] = line_of_node_.try_emplace(node, -1);
-    if (!is_new) return of_node->second;
-    const std::string text = evidence_.sites.TextOf(node);
-    const auto known = std::find(lines_.begin(), lines_.end(), text);
-    of_node->second = static_cast<int32_t>(known - lines_.begin());
-    if (known == lines_.end()) lines_.push_back(text);
+    if (is_new) of_node->second = rows_.LineId(evidence_.sites.TextOf(node));
     return of_node->second;
   }
 
@@ -218,25 +263,62 @@ class WaitMeter {
   const HostView& host_;
   const HostEvidence& evidence_;
   const std::vector<DeviceActivity>& activities_;
-  const std::vector<DeviceReport>& reports_;
+  const WaitWindow& window_;
   const Places& places_;
+  WaitRows& rows_;
   std::vector<int> slot_;                                  // device -> index of its activity
   std::vector<std::pair<int32_t, int32_t>> sync_devices_;  // (call, device), sorted
-  std::vector<int32_t> first_device_;                      // by process
   std::vector<Wait> waits_;                                // in order of start
-  std::map<std::tuple<int32_t, int32_t, int32_t, bool, int32_t>, WaitRow> rows_;
-  std::vector<std::string> lines_;                     // in order of first use
-  std::unordered_map<int32_t, int32_t> line_of_node_;  // index in lines_, by stack node
+  std::unordered_map<int32_t, int32_t> line_of_node_;      // WaitRows::LineId, by stack node
 };
 
 }  // namespace
+
+int32_t WaitRows::LineId(const std::string& text) {
+  const auto [entry, is_new] = line_ids_.emplace(text, static_cast<int32_t>(lines_.size()));
+  if (is_new) lines_.push_back(text);
+  return entry->second;
+}
+
+WaitRow& WaitRows::RowOf(const Key& key, bool* is_new) {
+  const auto [entry, added] = rows_.try_emplace(key);
+  if (is_new != nullptr) *is_new = added;
+  return entry->second;
+}
+
+std::vector<WaitRow> WaitRows::Take() {
+  std::vector<WaitRow> rows;
+  for (auto& [key, row] : rows_) rows.push_back(std::move(row));
+  rows_.clear();
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const WaitRow& a, const WaitRow& b) { return a.total_ns > b.total_ns; });
+  return rows;
+}
 
 std::vector<WaitRow> MeasureWaits(const Timeline& timeline, const Options& options,
                                   const Scope& scope, const HostView& host,
                                   const HostEvidence& evidence,
                                   const std::vector<DeviceActivity>& activities,
                                   const std::vector<DeviceReport>& reports, const Places& places) {
-  return WaitMeter(timeline, options, scope, host, evidence, activities, reports, places).Run();
+  WaitWindow all = {std::numeric_limits<int64_t>::min(), kNever, {}, {}};
+  all.devices.resize(timeline.devices.size());
+  for (const DeviceReport& report : reports) all.devices[report.device] = report.window;
+  all.first_device.assign(timeline.processes.size(), -1);
+  for (const GpuOp& op : timeline.ops) {
+    if (op.process < 0 || op.device < 0) continue;
+    int32_t& first = all.first_device[op.process];
+    if (first < 0 || op.device < first) first = op.device;
+  }
+  WaitRows rows;
+  WaitMeter(timeline, options, scope, host, evidence, activities, all, places, &rows).Run();
+  return rows.Take();
+}
+
+void MeasureWaitsIn(const WaitWindow& window, const Timeline& timeline, const Options& options,
+                    const Scope& scope, const HostView& host, const HostEvidence& evidence,
+                    const std::vector<DeviceActivity>& activities, const Places& places,
+                    WaitRows* rows) {
+  WaitMeter(timeline, options, scope, host, evidence, activities, window, places, rows).Run();
 }
 
 }  // namespace gpuprobe::tools
