@@ -94,6 +94,7 @@ class Attributor {
     while (next_op_ < ops.size() && Op(ops[next_op_]).start_ns < ns) ReadOp(ops[next_op_++]);
     carry_.busy_until_ns = busy_until_;
     carry_.read_until_ns = ns;
+    for (Drain& drain : drains_) NameDrain(&drain);
   }
 
  private:
@@ -386,13 +387,29 @@ class Attributor {
 
   Shown WhereOf(int32_t call) { return shown_.OfCall(call, IsBlockedSubmission(call)); }
 
+  // While what shows where it was made is at hand.
+  void NameDrain(Drain* drain) {
+    if (drain->left_ns == 0 || drain->named) return;
+    const Shown shown = WhereOf(drain->call);
+    drain->named = true;
+    drain->cause = CauseOf(drain->call);
+    drain->where = shown.place;
+    drain->detail = DetailOfRun(shown.detail);
+    drain->sample = SampleOfRun(shown.sample);
+  }
+
   // Charges what is left of the drain to [begin, end) and returns where the rest begins.
   int64_t ChargeDrain(const GapView& view, int64_t begin, int64_t end) {
     if (!view.drained) return begin;
     Drain& drain = drains_[view.process];
     const int64_t to = begin + std::min(end - begin, drain.left_ns);
-    Emit(begin, to, CauseOf(drain.call), WhereOf(drain.call), drain.call, -1,
-         Call(drain.call).thread);
+    const int32_t thread = Call(drain.call).thread;
+    if (drain.named) {
+      EmitPart({begin, to, drain.call, -1, thread, drain.where, -1, drain.cause}, drain.detail,
+               drain.sample);
+    } else {
+      Emit(begin, to, CauseOf(drain.call), WhereOf(drain.call), drain.call, -1, thread);
+    }
     drain.left_ns -= to - begin;
     return to;
   }
@@ -456,16 +473,23 @@ class Attributor {
   void Emit(int64_t begin, int64_t end, Cause cause, Shown where, int32_t call = -1,
             int32_t overhead = -1, int32_t thread = -1) {
     if (begin >= end) return;
-    const GapPart part{begin, end, call, overhead, thread, where.place, where.sample, cause};
+    EmitPart({begin, end, call, overhead, thread, where.place, where.sample, cause},
+             DetailOfRun(where.detail), SampleOfRun(where.sample));
+  }
+
+  // `detail`, `sample`: as numbered in the run.
+  void EmitPart(const GapPart& part, int32_t detail, int32_t sample) {
+    if (part.begin_ns >= part.end_ns) return;
     GapPart counted = part;
-    counted.sample = SampleOfRun(part.sample);
-    carry_.totals.Add(gap_of_run_, counted, DetailOfRun(where.detail));
+    counted.sample = sample;
+    carry_.totals.Add(gap_of_run_, counted, detail);
     std::vector<GapPart>& parts = report_.parts;
     if (parts.size() > first_part_) {
       GapPart& last = parts.back();
-      if (last.cause == cause && last.where == part.where && last.call == call &&
-          last.overhead == overhead && last.thread == thread && last.end_ns == begin) {
-        last.end_ns = end;
+      if (last.cause == part.cause && last.where == part.where && last.call == part.call &&
+          last.overhead == part.overhead && last.thread == part.thread &&
+          last.end_ns == part.begin_ns) {
+        last.end_ns = part.end_ns;
         return;
       }
     }

@@ -67,6 +67,10 @@ struct Drain {
   int32_t considered = -1;  // last call that was looked at
   int32_t thread = -1;      // who feeds the device since
   int64_t left_ns = 0;
+  // What `call` is shown as, where its window is gone (AttributionCarry); else found when charged.
+  bool named = false;
+  Cause cause = Cause::kUnknown;
+  int32_t where = -1, detail = -1, sample = -1;  // detail and sample as numbered in the run
 };
 
 // Fills parts and causes of `report`, whose gaps MeasureDevice() has found.

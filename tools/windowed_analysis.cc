@@ -59,6 +59,9 @@ struct DeviceState {
   bool began = false;             // has been measured up to measured_to_ns
   bool over = false;              // no operation of it is to come
   int64_t measured_to_ns = 0;
+  // Records from here on are kept: where it became idle, or the end of the window; kNever: it has
+  // had no operation.
+  int64_t open_ns = kNever;
   DeviceReport total;             // without gaps and parts
   AttributionCarry carry;
   KeptGaps gaps;
@@ -291,7 +294,7 @@ class WindowedAnalysis::Impl {
   // From when on a device has not been measured; `ns` where none is open.
   int64_t OpenSince(int64_t ns) const {
     for (const DeviceState& device : devices_) {
-      if (device.began && !device.over) ns = std::min(ns, device.measured_to_ns);
+      if (!device.over) ns = std::min(ns, device.open_ns);
     }
     return ns;
   }
@@ -321,14 +324,17 @@ class WindowedAnalysis::Impl {
       const GpuOp& op = t.ops[static_cast<size_t>(index)];
       if (op.start_ns < end_ns) busy_until_ns = std::max(busy_until_ns, op.end_ns);
     }
+    if (busy_until_ns != kLongAgo) device->open_ns = std::min(busy_until_ns, end_ns);
     const bool nothing_yet = busy_until_ns == kLongAgo && !options_.from_ns && !device->began;
     if (!last && nothing_yet) return;
     Options options = options_;
     int64_t to_ns = std::min(busy_until_ns, end_ns);
     if (device->began) {
       to_ns = std::max(to_ns, device->measured_to_ns);
-      options.from_ns = std::min(std::max(device->measured_to_ns, options_.from_ns.value_or(kLongAgo)),
-                                 options_.to_ns.value_or(kNever));
+      // Never before the window so far: the user's may end before the first operation.
+      options.from_ns = std::max(
+          std::min(device->measured_to_ns, options_.to_ns.value_or(kNever)),
+          std::max(device->total.window.end_ns, options_.from_ns.value_or(kLongAgo)));
     } else if (options_.from_ns && !last) {
       if (end_ns <= *options_.from_ns) return;
       to_ns = std::max(to_ns, *options_.from_ns);
@@ -439,7 +445,7 @@ class WindowedAnalysis::Impl {
     int64_t to_ns = end_ns;
     if (options_.from_ns) begin_ns = std::max(begin_ns, *options_.from_ns);
     if (options_.to_ns) to_ns = std::min(to_ns, *options_.to_ns);
-    device->measured_to_ns = end_ns;
+    device->measured_to_ns = device->open_ns = end_ns;
     if (begin_ns >= to_ns) return;
     DeviceReport& total = device->total;
     total.idle_ns += to_ns - begin_ns;
@@ -529,8 +535,8 @@ class WindowedAnalysis::Impl {
 
   // --- what goes on to the next window ----------------------------------------------------------
 
-  // Appends what was busy in the window. Before it, only the sums between the starts of calls that
-  // may still be asked for matter.
+  // Appends what was busy in the window. Before it, only the sums between the ends of calls that may
+  // still be asked for matter.
   void ExtendBusy(const DeviceActivity& activity, int64_t end_ns, DeviceState* device) const {
     std::vector<Window>& spans = device->busy;
     for (const int32_t index : activity.ops) {
@@ -572,8 +578,8 @@ class WindowedAnalysis::Impl {
     rule.calls_from_ns = OpenSince(end_ns) - LookBackNs();
     rule.most_unmatched = limits_.most_unmatched;
     for (const DeviceState& device : devices_) {
-      rule.ops_from_ns.push_back(device.began && !device.over ? device.measured_to_ns - LookBackNs()
-                                                              : end_ns);
+      const int64_t from_ns = device.over ? end_ns : std::min(device.open_ns, end_ns);
+      rule.ops_from_ns.push_back(from_ns - LookBackNs());
     }
     std::vector<int32_t*> calls;
     for (DeviceState& device : devices_) {
@@ -584,10 +590,11 @@ class WindowedAnalysis::Impl {
     }
     DropUntimed();
     counts_.unmatched_dropped += CarryOn(rule, host, calls, &t);
-    // The starts of calls that were not over when the window began, and that.
+    // Where calls from before the window that has been measured began and ended, and where it did.
     std::set<int64_t> asked = {std::max(previous_ns_, kLongAgo / 2)};
     for (const HostCall& call : t.calls) {
       if (call.start_ns < previous_ns_) asked.insert(call.start_ns);
+      if (call.end_ns < previous_ns_) asked.insert(call.end_ns);
     }
     const std::vector<int64_t> sorted(asked.begin(), asked.end());
     for (DeviceState& device : devices_) CoarsenBusy(sorted, &device);
