@@ -67,8 +67,9 @@ std::string DescribeStart(std::string_view head) {
 
 class TraceReaderImpl final : public TraceReader {
  public:
-  TraceReaderImpl(std::string path, int fd, uint64_t file_bytes)
+  TraceReaderImpl(std::string path, int fd, uint64_t file_bytes, Content content)
       : path_(std::move(path)),
+        content_(content),
         file_(fd, file_bytes),
         scanner_(&file_),
         opened_bytes_(file_bytes) {}
@@ -113,6 +114,7 @@ class TraceReaderImpl final : public TraceReader {
   void FinishDamage();
 
   std::string path_;
+  const Content content_;
   FileWindow file_;
   FrameScanner scanner_;
   uint64_t opened_bytes_;
@@ -145,7 +147,10 @@ TraceReaderImpl::Attempt TraceReaderImpl::TryFrame(uint64_t offset, Frame* frame
   attempt_error_ = result.error;
   if (result.status == FrameScanner::Status::kIncomplete) return Attempt::kIncomplete;
   if (result.status != FrameScanner::Status::kGood) return Attempt::kCorrupt;
-  if (const char* error = ParseFrame(result.data, &frame->trace); error != nullptr) {
+  const char* error = content_ == Content::kOutline
+                          ? ParseFrame(WithoutColumns(result.data), &frame->trace)
+                          : ParseFrame(result.data, &frame->trace);
+  if (error != nullptr) {
     attempt_error_ = error;
     return Attempt::kCorrupt;
   }
@@ -377,7 +382,8 @@ absl::Status NotRegular(const std::string& path, mode_t mode) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TraceReader>> TraceReader::Open(const std::string& path) {
+absl::StatusOr<std::unique_ptr<TraceReader>> TraceReader::Open(const std::string& path,
+                                                               Content content) {
   struct stat info;
   // Looked at before it is opened: opening a device or a FIFO may have effects of its own.
   if (stat(path.c_str(), &info) != 0) return absl::ErrnoToStatus(errno, path);
@@ -388,7 +394,7 @@ absl::StatusOr<std::unique_ptr<TraceReader>> TraceReader::Open(const std::string
     close(fd);
     return NotRegular(path, info.st_mode);
   }
-  auto reader = std::make_unique<TraceReaderImpl>(path, fd, static_cast<uint64_t>(info.st_size));
+  auto reader = std::make_unique<TraceReaderImpl>(path, fd, static_cast<uint64_t>(info.st_size), content);
   if (absl::Status status = reader->Prime(); !status.ok()) return status;
   return reader;
 }

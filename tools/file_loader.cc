@@ -166,6 +166,27 @@ void FileLoader::MergeDevices() {
   for (UntimedOp& op : timeline.untimed) renumber(&op.device);
   for (SyncOp& sync : timeline.syncs) renumber(&sync.device);
   for (Stream& stream : timeline.streams) renumber(&stream.device);
+  for (OpenedFile& opened : opened_) {
+    for (FrameOutline& frame : opened.frames) {
+      for (int32_t& device : frame.devices) renumber(&device);
+    }
+    for (auto& [id, file] : opened.states) {
+      for (auto& [ordinal, device] : file.devices) renumber(&device);
+      std::map<std::tuple<int32_t, uint32_t, uint32_t>, int32_t> streams;
+      for (const auto& [key, stream] : file.streams) {
+        auto [device, context, number] = key;
+        renumber(&device);
+        streams.emplace(std::tuple(device, context, number), stream);
+      }
+      file.streams = std::move(streams);
+    }
+  }
+  std::set<std::pair<int32_t, int32_t>> process_devices;
+  for (auto [process, device] : process_devices_) {
+    renumber(&device);
+    process_devices.insert({process, device});
+  }
+  process_devices_ = std::move(process_devices);
 }
 
 int32_t FileLoader::StreamOf(int32_t device, uint32_t context, uint32_t stream, FileState* file) {
@@ -488,6 +509,100 @@ absl::Status FileLoader::Load(const std::string& path) {
   return absl::OkStatus();
 }
 
+absl::Status FileLoader::LoadOutline(const std::string& path) {
+  part_ = Part::kOutline;
+  absl::StatusOr<std::unique_ptr<proto::TraceReader>> opened =
+      proto::TraceReader::Open(path, proto::TraceReader::Content::kOutline);
+  if (!opened.ok()) return opened.status();
+  proto::TraceReader& reader = **opened;
+  run_->timeline.inputs.push_back({path, reader.file_bytes()});
+  input_ = Last(run_->timeline.inputs);
+  states_.clear();
+  std::vector<FrameOutline> frames;
+  proto::Frame frame;
+  while (reader.Next(&frame)) {
+    const FrameHeader& header = frame.header();
+    frames.push_back(
+        {header.first_ns(), header.last_ns(), header.written_ns(), header.records(), -1, {}});
+    FileState* file = StateOf(header, path);
+    if (file == nullptr) continue;
+    frame_devices_.clear();
+    LoadFrame(frame, file);
+    frames.back().process = file->process;
+    frames.back().devices = frame_devices_;
+  }
+  CloseFile(reader);
+  OpenedFile& kept = opened_.emplace_back();
+  kept.path = path;
+  kept.input = input_;
+  kept.states = std::move(states_);
+  kept.frames = std::move(frames);
+  states_.clear();
+  return absl::OkStatus();
+}
+
+bool FileLoader::LoadNextRecords(size_t index) {
+  OpenedFile& opened = opened_[index];
+  part_ = Part::kRecords;
+  // What a growing file has gained since is no part of the outline.
+  if (opened.frames_read == opened.frames.size()) return false;
+  if (opened.reader == nullptr) {
+    auto reader = proto::TraceReader::Open(opened.path);
+    if (!reader.ok()) return false;
+    opened.reader = *std::move(reader);
+  }
+  proto::Frame frame;
+  if (!opened.reader->Next(&frame)) return false;
+  ++opened.frames_read;
+  const auto state = opened.states.find(frame.header().file_id());
+  if (state == opened.states.end()) return true;  // another file's trace once more
+  input_ = opened.input;
+  LoadRecords(frame, &state->second);
+  return true;
+}
+
+void FileLoader::LoadRecords(const proto::Frame& frame, FileState* file) {
+  file->ids = {};
+  for (const Packet& packet : frame.trace.packet()) {
+    switch (packet.data_case()) {
+      case Packet::kDictionary:
+      case Packet::kKernels:
+      case Packet::kApi:
+      case Packet::kCopies:
+      case Packet::kSets:
+      case Packet::kSyncs:
+      case Packet::kGraphs:
+      case Packet::kOverheads:
+      case Packet::kCudaEvents:
+        LoadPacket(packet, frame.header(), file);
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+void FileLoader::FinishRecords() {
+  for (OpenedFile& opened : opened_) {
+    const size_t missing = opened.frames.size() - opened.frames_read;
+    opened.reader.reset();
+    if (missing == 0) continue;
+    InputFile& input = run_->timeline.inputs[static_cast<size_t>(opened.input)];
+    input.complete = false;
+    run_->notices.push_back(
+        absl::StrCat(opened.path, ": the records of ", FormatPlural(missing, "frame"),
+                     " cannot be read, though the frames seem whole"));
+  }
+  SayImpossible();
+}
+
+void FileLoader::SayImpossible() {
+  if (impossible_records_ == 0) return;
+  run_->notices.push_back(absl::StrCat(FormatPlural(impossible_records_, "host record"),
+                                       " with impossible times or an unknown name: left out"));
+  impossible_records_ = 0;
+}
+
 void FileLoader::EndPiece() {
   runs_.ops.push_back(run_->timeline.ops.size());
   runs_.calls.push_back(run_->timeline.calls.size());
@@ -505,10 +620,7 @@ void FileLoader::Finish() {
                      ": a file without a record (nothing happened, or killed before the "
                      "first flush)"));
   }
-  if (impossible_records_ > 0) {
-    run_->notices.push_back(absl::StrCat(FormatPlural(impossible_records_, "host record"),
-                                         " with impossible times or an unknown name: left out"));
-  }
+  SayImpossible();
 }
 
 }  // namespace gpuprobe::tools

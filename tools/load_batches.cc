@@ -38,6 +38,10 @@ int32_t Lookup(const std::vector<int32_t>& ids, uint32_t id) {
 
 FileLoader::Lane FileLoader::LaneOf(const proto::GpuColumns& columns, FileState* file) {
   const int32_t device = DeviceOf(columns.device, file);
+  if (part_ == Part::kOutline) {
+    process_devices_.insert({file->process, device});
+    frame_devices_.push_back(device);
+  }
   return {device, StreamOf(device, columns.context, columns.stream, file)};
 }
 
@@ -163,7 +167,7 @@ void FileLoader::LoadSyncs(const SyncBatch& batch, const FrameHeader& header, Fi
   proto::SyncColumns& columns = columns_.syncs;
   proto::Decode(batch, header, &columns);
   run_->timeline.processes[static_cast<size_t>(file->process)].has_sync_records |=
-      columns.count > 0;
+      columns.count > 0 || (part_ == Part::kOutline && batch.count() > 0);
   for (size_t i = 0; i < columns.count; ++i) {
     if (!Believable(columns.start_ns[i], columns.end_ns[i])) {
       ++impossible_records_;

@@ -5,10 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cinttypes>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -16,9 +20,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "tools/activity_stats.h"
 #include "tools/command_line.h"
 #include "tools/diff.h"
 #include "tools/format_text.h"
+#include "tools/format_units.h"
 #include "tools/input_files.h"
 #include "tools/output.h"
 #include "tools/report.h"
@@ -29,6 +35,7 @@
 #include "tools/run_figures.h"
 #include "tools/symbolize.h"
 #include "tools/trace_loader.h"
+#include "tools/windowed_run.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -141,20 +148,98 @@ struct AnalysedRun {
   LoadedRun run;
   Options options;
   Analysis analysis;
+  std::optional<ActivityTables> tables;  // of a run that was read in windows
 };
 
+// Files from this size on are read in windows: about 4 M records, half a gigabyte at once.
+constexpr uint64_t kLargeBytes = 12u << 20;
+// What a run takes that is held at once, for each byte of its files: 120 bytes for each record of
+// about 3.
+constexpr uint64_t kMemoryPerByte = 40;
+
+uint64_t TotalBytes(const InputFiles& files) {
+  uint64_t bytes = 0;
+  for (const std::string& path : files.paths) {
+    std::error_code error;
+    const uintmax_t size = std::filesystem::file_size(path, error);
+    if (!error) bytes += size;
+  }
+  return bytes;
+}
+
+// Those that need no record once its window is over.
+bool ReadsInWindows(const CommandLine& command) {
+  switch (command.report) {
+    case ReportKind::kSummary:
+    case ReportKind::kWaits:
+    case ReportKind::kKernels:
+    case ReportKind::kCopies:
+    case ReportKind::kApi:
+      return true;
+    case ReportKind::kGaps:
+      return !command.explain.has_value();
+    default:
+      return false;
+  }
+}
+
+// 0: not known.
+uint64_t AvailableMemory() {
+  std::ifstream info("/proc/meminfo");
+  for (std::string line; std::getline(info, line);) {
+    uint64_t kilobytes = 0;
+    if (std::sscanf(line.c_str(), "MemAvailable: %" SCNu64, &kilobytes) == 1)
+      return kilobytes * 1024;
+  }
+  return 0;
+}
+
+// Rather a sentence than a kill.
+absl::Status CheckMemory(const CommandLine& command, const InputFiles& files) {
+  const uint64_t needed = TotalBytes(files) * kMemoryPerByte, available = AvailableMemory();
+  if (available == 0 || needed <= available) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      ReportName(command.report), " holds the whole run at once, about ", FormatBytes(needed),
+      ", and ", FormatBytes(available),
+      " are free; summary, gaps, waits, kernels, copies and api do not"));
+}
+
+absl::Status CheckInternal(const Analysis& analysis) {
+  if (analysis.internal_error.empty()) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat("internal error, no figures shown: ", analysis.internal_error));
+}
+
+absl::StatusOr<AnalysedRun> AnalyseInWindows(const CommandLine& command, const InputFiles& files) {
+  WindowedOptions windows;
+  windows.with_tables = command.report == ReportKind::kKernels ||
+                        command.report == ReportKind::kCopies ||
+                        command.report == ReportKind::kApi;
+  windows.prepare = [](Timeline* timeline) { Symbolize({}, timeline); };
+  windows.choose = [&command](const Timeline& timeline) { return MakeOptions(timeline, command); };
+  absl::StatusOr<WindowedRun> run = LoadInWindows(files, windows);
+  if (!run.ok()) return run.status();
+  if (absl::Status status = CheckInternal(run->analysis); !status.ok()) return status;
+  return AnalysedRun{std::move(run->run), run->options, std::move(run->analysis),
+                     std::move(run->tables)};
+}
+
 absl::StatusOr<AnalysedRun> LoadAndAnalyse(const CommandLine& command, const InputFiles& files) {
+  if (TotalBytes(files) >= kLargeBytes) {
+    if (ReadsInWindows(command)) {
+      absl::StatusOr<AnalysedRun> run = AnalyseInWindows(command, files);
+      if (!absl::IsUnimplemented(run.status())) return run;
+    }
+    if (absl::Status status = CheckMemory(command, files); !status.ok()) return status;
+  }
   absl::StatusOr<LoadedRun> run = LoadRun(files);
   if (!run.ok()) return run.status();
   Symbolize({}, &run->timeline);
   const absl::StatusOr<Options> options = MakeOptions(run->timeline, command);
   if (!options.ok()) return options.status();
   Analysis analysis = Analyse(run->timeline, *options);
-  if (!analysis.internal_error.empty()) {
-    return absl::InternalError(
-        absl::StrCat("internal error, no figures shown: ", analysis.internal_error));
-  }
-  return AnalysedRun{*std::move(run), *options, std::move(analysis)};
+  if (absl::Status status = CheckInternal(analysis); !status.ok()) return status;
+  return AnalysedRun{*std::move(run), *options, std::move(analysis), std::nullopt};
 }
 
 int FinishReport(const std::string& text, const std::vector<std::string>& inputs,
@@ -180,6 +265,7 @@ int Report(const CommandLine& command, const InputFiles& files) {
   const absl::StatusOr<AnalysedRun> analysed = LoadAndAnalyse(command, files);
   if (!analysed.ok()) return Fail(std::string(analysed.status().message()));
   ReportInput input = {analysed->run, analysed->analysis, analysed->options, command.top};
+  if (analysed->tables) input.tables = &*analysed->tables;
   ReportKind kind = command.report;
   if (command.explain.has_value()) {
     kind = ReportKind::kGap;

@@ -27,12 +27,14 @@ target_link_libraries(gpuprobe_report PUBLIC gpuprobe_loader gpuprobe_analysis g
                       PRIVATE gpuprobe_import)
 
 # Runs too long to be held at once.
-gpuprobe_offline_library(gpuprobe_windowed windowed_analysis.cc window_carry.cc kept_gaps.cc)
-target_link_libraries(gpuprobe_windowed PUBLIC gpuprobe_loader gpuprobe_analysis gpuprobe_report)
+gpuprobe_offline_library(gpuprobe_windowed windowed_run.cc windowed_analysis.cc window_reader.cc
+                         window_carry.cc kept_gaps.cc)
+target_link_libraries(gpuprobe_windowed PUBLIC gpuprobe_loader gpuprobe_analysis gpuprobe_report
+                      PRIVATE absl::strings Threads::Threads)
 
 gpuprobe_offline_tool(probe-report main.cc)
 target_compile_definitions(probe-report PRIVATE GPUPROBE_VERSION="${PROJECT_VERSION}")
-target_link_libraries(probe-report PRIVATE gpuprobe_report gpuprobe_symbolize)
+target_link_libraries(probe-report PRIVATE gpuprobe_windowed gpuprobe_report gpuprobe_symbolize)
 get_target_property(_static probe-report GPUPROBE_STATIC)
 if(_static)
   target_sources(probe-report PRIVATE import/no_dlopen.cc)
