@@ -44,6 +44,7 @@ class WaitMeter {
   void Run() {
     FindDevicesOfSyncs();
     FindWaits();
+    NoteUsersEnd();
     ResolvePending();
     MeasureAll();
   }
@@ -120,25 +121,46 @@ class WaitMeter {
     return activities_[slot_[device]].busy.Overlap(begin, end);
   }
 
+  void NoteUsersEnd() {
+    if (!options_.to_ns || *options_.to_ns >= window_.end_ns) return;
+    for (const DeviceActivity& activity : activities_) {
+      rows_.busy_before_to_ns.try_emplace(activity.device,
+                                          BusyBefore(activity.device, *options_.to_ns));
+    }
+  }
+
+  int64_t BusyBeforeEnd(int32_t device, int64_t until_ns) const {
+    const auto noted = options_.to_ns == until_ns ? rows_.busy_before_to_ns.find(device)
+                                                  : rows_.busy_before_to_ns.end();
+    return noted != rows_.busy_before_to_ns.end() ? noted->second : BusyBefore(device, until_ns);
+  }
+
   // The first submission of their thread to their device, for waits of earlier windows.
   void ResolvePending() {
     if (rows_.pending.empty()) return;
-    std::map<WaitRows::Feeder, std::vector<std::pair<int64_t, int64_t>>> submitted;
+    struct Submitted {
+      int64_t call_start_ns, call_end_ns, start_ns;
+    };
+    std::map<WaitRows::Feeder, std::vector<Submitted>> submitted;
     for (size_t i = 0; i < timeline_.calls.size(); ++i) {
       const int32_t op = host_.OpOf(static_cast<int32_t>(i));
       if (op < 0) continue;
       const WaitRows::Feeder feeder = {timeline_.calls[i].thread, timeline_.ops[op].device};
       if (!rows_.pending.contains(feeder)) continue;
-      submitted[feeder].emplace_back(timeline_.calls[i].start_ns, timeline_.ops[op].start_ns);
+      submitted[feeder].push_back({timeline_.calls[i].start_ns, timeline_.calls[i].end_ns,
+                                   timeline_.ops[op].start_ns});
     }
     for (const auto& [feeder, calls] : submitted) {
       std::vector<WaitRows::Pending>& waits = rows_.pending[feeder];
       std::erase_if(waits, [&](const WaitRows::Pending& wait) {
-        const auto next = std::upper_bound(
-            calls.begin(), calls.end(), wait.start_ns,
-            [](int64_t start_ns, const auto& call) { return start_ns < call.first; });
-        if (next == calls.end()) return false;
-        AddIdleAfter(feeder.second, wait.end_ns, wait.busy_before_end_ns, next->second,
+        // In the order of Timeline::calls.
+        const auto next = std::partition_point(
+            calls.begin(), calls.end(), [&](const Submitted& call) {
+              return std::tie(call.call_start_ns, call.call_end_ns) <=
+                     std::tie(wait.start_ns, wait.call_end_ns);
+            });
+        if (next == calls.end() || next->start_ns >= window_.end_ns) return false;
+        AddIdleAfter(feeder.second, wait.end_ns, wait.busy_before_end_ns, next->start_ns,
                      &rows_.RowOf(wait.key, nullptr));
         return true;
       });
@@ -153,9 +175,9 @@ class WaitMeter {
     const int64_t from = std::max(end_ns, device_window.start_ns);
     const int64_t until = std::min(next_start_ns, device_window.end_ns);
     if (from >= until) return;
-    // Before the device's window it had not been busy, but for what the user has left out.
-    if (from > end_ns) busy_before_ns = BusyBefore(device, from);
-    row->idle_after_ns += until - from - (BusyBefore(device, until) - busy_before_ns);
+    // A wait lies before the device's window only where that begins with its first operation.
+    if (from > end_ns) busy_before_ns = 0;
+    row->idle_after_ns += until - from - (BusyBeforeEnd(device, until) - busy_before_ns);
   }
 
   int64_t BusyBefore(int32_t device, int64_t ns) const {
@@ -204,7 +226,8 @@ class WaitMeter {
     row.device_idle_ns += window.span() - busy_ns;
     if (wait.device < 0) return;
     const int64_t busy_before_ns = BusyBefore(wait.device, window.end_ns);
-    if (next_start_ns != kNever) {
+    // What starts behind the window may have been submitted after what starts still later.
+    if (next_start_ns < window_.end_ns) {
       if (slot_[wait.device] >= 0) {
         AddIdleAfter(wait.device, window.end_ns, busy_before_ns, next_start_ns, &row);
       }
@@ -218,7 +241,7 @@ class WaitMeter {
       pending.erase(pending.begin(), pending.begin() + WaitRows::kMostPending / 2);
       rows_.given_up += WaitRows::kMostPending / 2;
     }
-    pending.push_back({key, c.start_ns, window.end_ns, busy_before_ns});
+    pending.push_back({key, c.start_ns, c.end_ns, window.end_ns, busy_before_ns});
   }
 
   // A place is a line of code, whoever runs it; where none is known, a thread.

@@ -50,7 +50,8 @@ class WaitRows {
   // Waits that have ended and whose thread has submitted nothing to their device since.
   struct Pending {
     Key key;
-    int64_t start_ns, end_ns;    // of the call; its end clipped to the user's window
+    int64_t start_ns, call_end_ns;
+    int64_t end_ns;              // clipped to the user's window
     int64_t busy_before_end_ns;  // of the device, since the run began
   };
   using Feeder = std::pair<int32_t, int32_t>;  // thread, device
@@ -59,6 +60,8 @@ class WaitRows {
   // which nothing was submitted.
   static constexpr size_t kMostPending = 4096;
   uint64_t given_up = 0;
+  // By device: busy before the end of the user's window, noted as that goes by.
+  std::map<int32_t, int64_t> busy_before_to_ns;
 
  private:
   std::map<Key, WaitRow> rows_;

@@ -135,7 +135,8 @@ class WindowedAnalysis::Impl {
     t.events.insert(t.events.end(), window.records.events.begin(), window.records.events.end());
     for (const UntimedOp& op : window.records.untimed) AddUntimed(op);
     to_come_ = std::move(window.devices_to_come);
-    if (horizon_ns_ != kLongAgo) Process(horizon_ns_, false);
+    const int64_t end_ns = WindowEnd(window.horizon_ns);
+    if (end_ns > previous_ns_) Process(end_ns, false);
     horizon_ns_ = window.horizon_ns;
   }
 
@@ -165,6 +166,25 @@ class WindowedAnalysis::Impl {
 
  private:
   // --- what comes in ----------------------------------------------------------------------------
+
+  // So that `look_ahead` records, and with samples their reach, lie between it and the horizon; not
+  // before the horizon of the window before, which has been waited for.
+  int64_t WindowEnd(int64_t horizon_ns) const {
+    const Timeline& t = work_.timeline;
+    const size_t all = t.ops.size() + t.calls.size();
+    if (all <= limits_.look_ahead) return horizon_ns_;
+    const double share = static_cast<double>(all - limits_.look_ahead) / static_cast<double>(all);
+    int64_t end_ns = kNever;
+    const auto bound = [&](const auto& records) {
+      if (records.empty()) return;
+      const auto at = static_cast<size_t>(share * static_cast<double>(records.size()));
+      end_ns = std::min(end_ns, records[std::min(at, records.size() - 1)].start_ns);
+    };
+    bound(t.ops);
+    bound(t.calls);
+    if (!samples_.empty()) end_ns = std::min(end_ns, horizon_ns - kSampleReachNs);
+    return std::max(horizon_ns_, std::min(end_ns, horizon_ns));
+  }
 
   void NoteCorrelation(int32_t process, uint32_t correlation) {
     if (process < 0) return;

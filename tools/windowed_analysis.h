@@ -4,8 +4,8 @@
 // Analyse() in bounded memory: a run's records come window by window, in order of time, and what is
 // needed of them no longer is dropped.
 //
-// How it divides the run. Records come up to a horizon; what is measured ends one window before it,
-// so that everything can look a whole window ahead. A device that is idle where a window ends is
+// How it divides the run. Records come up to a horizon; what is measured ends some records before it
+// (WindowLimits::look_ahead), so that everything can look ahead that far. A device that is idle where a window ends is
 // measured up to where it became idle: no gap is ever cut, so counts, longest, listed gaps and
 // their parts need no joining, and sums of disjoint times add. What a later window asks of the past
 // is carried on as records:
@@ -19,10 +19,11 @@
 // The same figures as Analyse(), to the nanosecond, for busy and idle time, breakdown, gaps, parts,
 // causes, sites, waits and counts, with these exceptions, all of which need something that lies
 // further back or ahead than the windows at hand:
-//   - work that starts more than a window before its call, or a wait whose thread's next submission
-//     starts that long after a later one
-//   - a dependency on work that was over a window before the gap began
-//   - the line of a blocking call (host samples) that is charged more than kSampleReachNs later
+//   - work that starts further before its call than is looked ahead, or a wait whose thread's next
+//     submission starts that long after a later one
+//   - a dependency on work that was over before the records at hand begin
+//   - host samples speak for kSampleReachNs around them: where windows are shorter than that, a line
+//     may be that of another sample
 //   - an idle time in which more than WindowLimits::most_calls calls were made by others: it is cut,
 //     what lies before the cut is `unknown`, and the count of gaps is one too high (cut_gaps)
 // Of gaps the longest WindowLimits::kept_gaps are listed. Steps are not looked for; the verdict
@@ -42,6 +43,7 @@
 namespace gpuprobe::tools {
 
 struct WindowLimits {
+  size_t look_ahead = 32'768;      // records; a window at most
   size_t kept_gaps = 1'000;        // of each device; some hundred bytes and its parts each
   size_t most_calls = 2'000'000;   // kept for a device that is idle; 56 bytes each
   size_t most_unmatched = 65'536;  // submissions that are remembered until their work comes

@@ -223,7 +223,7 @@ void ExpectSameTable(const ActivityTable& a, const ActivityTable& b) {
 }
 
 void ExpectSameAsWhole(const Timeline& unlinked, const Options& options,
-                       const std::vector<int64_t>& horizons) {
+                       const std::vector<int64_t>& horizons, size_t look_ahead = SIZE_MAX) {
   LoadedRun whole;
   whole.timeline = unlinked;
   Unlink(&whole.timeline);
@@ -234,7 +234,9 @@ void ExpectSameAsWhole(const Timeline& unlinked, const Options& options,
 
   const Cutter cutter(raw, horizons);
   ActivityCounter activity(options);
-  WindowedAnalysis windowed(cutter.Outline(), options, {}, &activity);
+  WindowLimits limits;
+  limits.look_ahead = look_ahead;
+  WindowedAnalysis windowed(cutter.Outline(), options, limits, &activity);
   for (size_t w = 0; w < cutter.count(); ++w) windowed.Add(cutter.Window(w));
   const WindowedResult result = windowed.Finish();
   const Analysis& found = result.analysis;
@@ -272,7 +274,7 @@ std::vector<int64_t> Horizons(uint32_t seed, int64_t tick) {
 }
 
 TEST_P(RandomWindows, GiveTheFiguresOfTheWhole) {
-  for (uint32_t seed = 0; seed < 400 && !HasFailure(); ++seed) {
+  for (uint32_t seed = 0; seed < 700 && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     Case c = RandomTimeline(seed, GetParam()).Make();
     c.options.min_gap_ns = 0;
@@ -281,6 +283,16 @@ TEST_P(RandomWindows, GiveTheFiguresOfTheWhole) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ticks, RandomWindows, testing::Values(1, 7'000, 40'000, 10'000'000));
+
+// 150 records last longer than any operation lags its call, here.
+TEST_P(RandomWindows, NeedToLookAheadNoFurtherThanTheWorkLags) {
+  for (uint32_t seed = 400; seed < 600 && !HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    Case c = RandomTimeline(seed, GetParam()).Make();
+    c.options.min_gap_ns = 0;
+    ExpectSameAsWhole(c.timeline, c.options, Horizons(seed, GetParam()), 150);
+  }
+}
 
 // A sample speaks for kSampleReachNs around it: windows are longer than that.
 TEST(RandomWindowsWithSamples, GiveTheFiguresOfTheWhole) {
