@@ -116,8 +116,8 @@ bool WriteSynthetic(const std::string& path, uint64_t records) {
     KernelRecord kernel = {};
     gpu_ns = std::max(gpu_ns + 992 + 32 * jitter.Below(4), (host_ns + 6'016) / 32 * 32);
     kernel.start_ns = gpu_ns;
-    kernel.end_ns = gpu_ns += 2'016 + static_cast<int64_t>(i * 7919 % 199) * 16 / 32 * 32 +
-                              32 * jitter.Below(8);
+    kernel.end_ns = gpu_ns +=
+        2'016 + static_cast<int64_t>(i * 7919 % 199) * 16 / 32 * 32 + 32 * jitter.Below(8);
     kernel.context = 1;
     kernel.stream = 7 + static_cast<uint32_t>(i % 4);
     kernel.correlation = correlation;

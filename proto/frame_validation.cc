@@ -161,9 +161,8 @@ std::string WithoutColumns(std::string_view data) {
     std::string_view packet, field;
     if (!ReadField(&rest, &tag, &packet)) return std::string(data);
     std::string_view inside = packet;
-    const bool one_batch =
-        tag == kTracePacketTag && ReadField(&inside, &field_tag, &field) && IsBatch(field_tag) &&
-        inside.empty();
+    const bool one_batch = tag == kTracePacketTag && ReadField(&inside, &field_tag, &field) &&
+                           IsBatch(field_tag) && inside.empty();
     if (!one_batch) {
       out.append(before.substr(0, before.size() - rest.size()));
       continue;

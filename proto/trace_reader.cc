@@ -394,7 +394,8 @@ absl::StatusOr<std::unique_ptr<TraceReader>> TraceReader::Open(const std::string
     close(fd);
     return NotRegular(path, info.st_mode);
   }
-  auto reader = std::make_unique<TraceReaderImpl>(path, fd, static_cast<uint64_t>(info.st_size), content);
+  auto reader =
+      std::make_unique<TraceReaderImpl>(path, fd, static_cast<uint64_t>(info.st_size), content);
   if (absl::Status status = reader->Prime(); !status.ok()) return status;
   return reader;
 }

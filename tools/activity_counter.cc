@@ -56,13 +56,11 @@ DurationStats DurationCounter::Stats() const {
   stats.min_ns = min_ns_;
   stats.max_ns = max_ns_;
   const long double n = static_cast<long double>(count_);
-  stats.avg_ns =
-      std::llround(static_cast<double>(total_ns_) / static_cast<double>(count_));
+  stats.avg_ns = std::llround(static_cast<double>(total_ns_) / static_cast<double>(count_));
   if (count_ > 1) {
     // n * squares - total^2 fits: durations of a run add up to less than 2^62.
     const long double total = static_cast<long double>(total_ns_);
-    const long double variance =
-        (static_cast<long double>(squares_) - total * total / n) / (n - 1);
+    const long double variance = (static_cast<long double>(squares_) - total * total / n) / (n - 1);
     stats.stddev_ns = std::llround(std::sqrt(std::max(variance, 0.0L)));
   }
   std::vector<std::pair<int64_t, uint64_t>> sorted(values_.begin(), values_.end());
@@ -80,7 +78,8 @@ bool ActivityCounter::WantsProcess(const Timeline& timeline, int32_t process) co
          timeline.processes[static_cast<size_t>(process)].pid == *options_.pid;
 }
 
-// As the tables of a whole run: a zero-length operation may stand at the end of the device's window.
+// As the tables of a whole run: a zero-length operation may stand at the end of the device's
+// window.
 bool ActivityCounter::InWindow(int64_t start_ns, int64_t end_ns) const {
   if (options_.from_ns.has_value() && start_ns < *options_.from_ns) return false;
   return !options_.to_ns.has_value() || start_ns < *options_.to_ns || end_ns == *options_.to_ns;

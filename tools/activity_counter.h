@@ -2,9 +2,9 @@
 // Copyright the gpuprobe authors.
 //
 // The tables of `kernels`, `copies` and `api` (activity_stats.h) for a run whose records come and
-// go: counts, sums, least and most are exact, and so is the deviation (sums of squares in 128 bits);
-// the median is exact while a row has at most kMostDistinct different durations, beyond that it is
-// the middle of a bucket: off by at most one part in 128.
+// go: counts, sums, least and most are exact, and so is the deviation (sums of squares in 128
+// bits); the median is exact while a row has at most kMostDistinct different durations, beyond that
+// it is the middle of a bucket: off by at most one part in 128.
 #ifndef GPUPROBE_TOOLS_ACTIVITY_COUNTER_H_
 #define GPUPROBE_TOOLS_ACTIVITY_COUNTER_H_
 
@@ -62,7 +62,7 @@ class ActivityCounter {
   static void AddRow(ActivityRow row, const Group& group, ActivityTable* table);
 
   const Options options_;
-  std::vector<Group> kernels_, calls_;  // by name, symbol; first: none
+  std::vector<Group> kernels_, calls_;   // by name, symbol; first: none
   std::map<std::string, Group> copies_;  // and sets; shapes that read the same are one row
   std::vector<Group*> copies_by_shape_;
   std::map<std::pair<int32_t, uint32_t>, Group> graphs_;

@@ -589,9 +589,9 @@ void FileLoader::FinishRecords() {
     if (missing == 0) continue;
     InputFile& input = run_->timeline.inputs[static_cast<size_t>(opened.input)];
     input.complete = false;
-    run_->notices.push_back(
-        absl::StrCat(opened.path, ": the records of ", FormatPlural(missing, "frame"),
-                     " cannot be read, though the frames seem whole"));
+    run_->notices.push_back(absl::StrCat(opened.path, ": the records of ",
+                                         FormatPlural(missing, "frame"),
+                                         " cannot be read, though the frames seem whole"));
   }
   SayImpossible();
 }

@@ -15,7 +15,8 @@
 
 namespace gpuprobe::tools {
 
-// A gap with copies of its records; indices are those of the vectors here, samples those of the run.
+// A gap with copies of its records; indices are those of the vectors here, samples those of the
+// run.
 struct KeptGap {
   Gap gap;
   std::vector<GapPart> parts;

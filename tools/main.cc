@@ -198,10 +198,10 @@ uint64_t AvailableMemory() {
 absl::Status CheckMemory(const CommandLine& command, const InputFiles& files) {
   const uint64_t needed = TotalBytes(files) * kMemoryPerByte, available = AvailableMemory();
   if (available == 0 || needed <= available) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      ReportName(command.report), " holds the whole run at once, about ", FormatBytes(needed),
-      ", and ", FormatBytes(available),
-      " are free; summary, gaps, waits, kernels, copies and api do not"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat(ReportName(command.report), " holds the whole run at once, about ",
+                   FormatBytes(needed), ", and ", FormatBytes(available),
+                   " are free; summary, gaps, waits, kernels, copies and api do not"));
 }
 
 absl::Status CheckInternal(const Analysis& analysis) {
@@ -213,8 +213,7 @@ absl::Status CheckInternal(const Analysis& analysis) {
 absl::StatusOr<AnalysedRun> AnalyseInWindows(const CommandLine& command, const InputFiles& files) {
   WindowedOptions windows;
   windows.with_tables = command.report == ReportKind::kKernels ||
-                        command.report == ReportKind::kCopies ||
-                        command.report == ReportKind::kApi;
+                        command.report == ReportKind::kCopies || command.report == ReportKind::kApi;
   windows.prepare = [](Timeline* timeline) { Symbolize({}, timeline); };
   windows.choose = [&command](const Timeline& timeline) { return MakeOptions(timeline, command); };
   absl::StatusOr<WindowedRun> run = LoadInWindows(files, windows);

@@ -209,8 +209,8 @@ class Judgement {
   // Busy, but with copies that the driver has to stage through memory of its own.
   bool CopiesPageable(Cause largest) {
     if (sums_.copy_ns < kCopyShare * steady_ns_ || sums_.copy_ns < sums_.Of(largest)) return false;
-    const double pageable = evidence_ != nullptr ? evidence_->pageable_share
-                                                 : PageableShare(timeline_, analysis_);
+    const double pageable =
+        evidence_ != nullptr ? evidence_->pageable_share : PageableShare(timeline_, analysis_);
     if (pageable < kCopyShare) return false;
     verdict_.kind = "pageable_copy";
     verdict_.headline = "Pageable copies: for " + PercentText(sums_.copy_ns, steady_ns_) + " of " +

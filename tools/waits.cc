@@ -147,15 +147,15 @@ class WaitMeter {
       if (op < 0) continue;
       const WaitRows::Feeder feeder = {timeline_.calls[i].thread, timeline_.ops[op].device};
       if (!rows_.pending.contains(feeder)) continue;
-      submitted[feeder].push_back({timeline_.calls[i].start_ns, timeline_.calls[i].end_ns,
-                                   timeline_.ops[op].start_ns});
+      submitted[feeder].push_back(
+          {timeline_.calls[i].start_ns, timeline_.calls[i].end_ns, timeline_.ops[op].start_ns});
     }
     for (const auto& [feeder, calls] : submitted) {
       std::vector<WaitRows::Pending>& waits = rows_.pending[feeder];
       std::erase_if(waits, [&](const WaitRows::Pending& wait) {
         // In the order of Timeline::calls.
-        const auto next = std::partition_point(
-            calls.begin(), calls.end(), [&](const Submitted& call) {
+        const auto next =
+            std::partition_point(calls.begin(), calls.end(), [&](const Submitted& call) {
               return std::tie(call.call_start_ns, call.call_end_ns) <=
                      std::tie(wait.start_ns, wait.call_end_ns);
             });

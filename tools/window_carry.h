@@ -23,9 +23,9 @@ struct CarryRule {
   size_t most_unmatched;
 };
 
-// Drops the records of `timeline` that `rule` does not keep; links are undone. `calls`: further ones
-// to keep, -1 is ignored; renumbered. `host` is of the timeline as it was, and of no use after.
-// Returns how many submissions were given up because too many wait for their work.
+// Drops the records of `timeline` that `rule` does not keep; links are undone. `calls`: further
+// ones to keep, -1 is ignored; renumbered. `host` is of the timeline as it was, and of no use
+// after. Returns how many submissions were given up because too many wait for their work.
 uint64_t CarryOn(const CarryRule& rule, const HostView& host, std::vector<int32_t*> calls,
                  Timeline* timeline);
 

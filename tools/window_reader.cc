@@ -62,8 +62,7 @@ WindowReader::WindowReader(LoadedOutline* outline, size_t records, int64_t least
       const FileLoader::FrameOutline& frame = frames[i];
       int64_t earliest = files_[f].earliest_after[i + 1];
       if (frame.process >= 0 && (frame.first_ns != 0 || frame.last_ns != 0)) {
-        earliest = std::min(earliest,
-                            frame.first_ns + shifts_[static_cast<size_t>(frame.process)]);
+        earliest = std::min(earliest, frame.first_ns + shifts_[static_cast<size_t>(frame.process)]);
       }
       files_[f].earliest_after[i] = earliest;
       for (const int32_t device : frame.devices) ++frames_of_device_[static_cast<size_t>(device)];

@@ -35,7 +35,8 @@ constexpr int64_t kLongAgo = std::numeric_limits<int64_t>::min();
 // thread did around the one that stands for a call, which may be kSampleReachNs from the middle of
 // a call that took twice that.
 constexpr int64_t kLookBackNs = 1'000'000, kLookBackWithSamplesNs = 3 * kSampleReachNs;
-// Operations without times that are looked at: more are counted, but what they filled reads as idle.
+// Operations without times that are looked at: more are counted, but what they filled reads as
+// idle.
 constexpr size_t kMostUntimed = 65'536;
 
 template <typename T>
@@ -56,19 +57,19 @@ struct Small {  // kernels of few blocks
 };
 
 struct DeviceState {
-  bool began = false;             // has been measured up to measured_to_ns
-  bool over = false;              // no operation of it is to come
+  bool began = false;  // has been measured up to measured_to_ns
+  bool over = false;   // no operation of it is to come
   int64_t measured_to_ns = 0;
   // Records from here on are kept: where it became idle, or the end of the window; kNever: it has
   // had no operation.
   int64_t open_ns = kNever;
-  DeviceReport total;             // without gaps and parts
+  DeviceReport total;  // without gaps and parts
   AttributionCarry carry;
   KeptGaps gaps;
-  std::vector<Window> busy;       // its union up to the window, coarse where that is enough
-  std::vector<GapPart> helped;    // parts whose helpers are looked at (meanwhile.h)
-  std::map<uint64_t, Small> small_kernels;                   // by blocks
-  std::vector<std::pair<int64_t, int64_t>> loading;          // begin, ns
+  std::vector<Window> busy;     // its union up to the window, coarse where that is enough
+  std::vector<GapPart> helped;  // parts whose helpers are looked at (meanwhile.h)
+  std::map<uint64_t, Small> small_kernels;           // by blocks
+  std::vector<std::pair<int64_t, int64_t>> loading;  // begin, ns
 };
 
 void AddMoves(const MoveStats& part, MoveStats* total) {
@@ -126,7 +127,8 @@ class WindowedAnalysis::Impl {
     Timeline& t = work_.timeline;
     if (!window.records.streams.empty()) t.streams = std::move(window.records.streams);
     if (!window.records.threads.empty()) t.threads = std::move(window.records.threads);
-    for (const HostCall& call : window.records.calls) NoteCorrelation(call.process, call.correlation);
+    for (const HostCall& call : window.records.calls)
+      NoteCorrelation(call.process, call.correlation);
     for (const GpuOp& op : window.records.ops) NoteCorrelation(op.process, op.correlation);
     MergeIn(std::move(window.records.ops), &t.ops);
     MergeIn(std::move(window.records.calls), &t.calls);
@@ -207,16 +209,18 @@ class WindowedAnalysis::Impl {
   }
 
   bool InScope(int32_t process) const {
-    return process < 0 ? !options_.pid
-                       : !options_.pid || work_.timeline.processes[static_cast<size_t>(process)]
-                                                  .pid == *options_.pid;
+    return process < 0
+               ? !options_.pid
+               : !options_.pid ||
+                     work_.timeline.processes[static_cast<size_t>(process)].pid == *options_.pid;
   }
 
   void IndexSamples() {
     for (const HostSample& sample : samples_) {
       if (sample.thread >= 0) ++first_of_thread_[static_cast<size_t>(sample.thread) + 1];
     }
-    for (size_t i = 1; i < first_of_thread_.size(); ++i) first_of_thread_[i] += first_of_thread_[i - 1];
+    for (size_t i = 1; i < first_of_thread_.size(); ++i)
+      first_of_thread_[i] += first_of_thread_[i - 1];
     const size_t of_no_thread = samples_.size() - first_of_thread_.back();  // they come first
     for (size_t& first : first_of_thread_) first += of_no_thread;
   }
@@ -228,9 +232,9 @@ class WindowedAnalysis::Impl {
     sample_of_run_.clear();
     for (size_t thread = 0; thread + 1 < first_of_thread_.size(); ++thread) {
       const auto end = samples_.begin() + static_cast<ptrdiff_t>(first_of_thread_[thread + 1]);
-      auto at = std::partition_point(
-          samples_.begin() + static_cast<ptrdiff_t>(first_of_thread_[thread]), end,
-          [&](const HostSample& s) { return s.time_ns < begin_ns; });
+      auto at =
+          std::partition_point(samples_.begin() + static_cast<ptrdiff_t>(first_of_thread_[thread]),
+                               end, [&](const HostSample& s) { return s.time_ns < begin_ns; });
       for (; at != end && at->time_ns - at->interval_ns <= end_ns; ++at) {
         window.push_back(*at);
         sample_of_run_.push_back(static_cast<int32_t>(at - samples_.begin()));
@@ -299,11 +303,11 @@ class WindowedAnalysis::Impl {
     for (const HostCall& call : t.calls) {
       if (call.end_ns >= previous_ns_) begin_ns = std::min(begin_ns, call.start_ns);
     }
-    const int64_t end_ns = last ? kNever : horizon_of_records_() + kSampleReachNs;
+    const int64_t end_ns = last ? kNever : LatestStart() + kSampleReachNs;
     TakeSamples(begin_ns == kLongAgo ? kLongAgo : begin_ns - LookBackNs(), end_ns);
   }
 
-  int64_t horizon_of_records_() const {
+  int64_t LatestStart() const {
     const Timeline& t = work_.timeline;
     int64_t latest_ns = kLongAgo / 2;
     if (!t.ops.empty()) latest_ns = std::max(latest_ns, t.ops.back().start_ns);
@@ -352,16 +356,17 @@ class WindowedAnalysis::Impl {
     if (device->began) {
       to_ns = std::max(to_ns, device->measured_to_ns);
       // Never before the window so far: the user's may end before the first operation.
-      options.from_ns = std::max(
-          std::min(device->measured_to_ns, options_.to_ns.value_or(kNever)),
-          std::max(device->total.window.end_ns, options_.from_ns.value_or(kLongAgo)));
+      options.from_ns =
+          std::max(std::min(device->measured_to_ns, options_.to_ns.value_or(kNever)),
+                   std::max(device->total.window.end_ns, options_.from_ns.value_or(kLongAgo)));
     } else if (options_.from_ns && !last) {
       if (end_ns <= *options_.from_ns) return;
       to_ns = std::max(to_ns, *options_.from_ns);
     }
     if (!last) options.to_ns = std::min(to_ns, options_.to_ns.value_or(kNever));
     DeviceReport report = MeasureDevice(t, options, scope, input.activity);
-    if (device->began) ForgetCounted(input.activity, report.window, device->measured_to_ns, &report);
+    if (device->began)
+      ForgetCounted(input.activity, report.window, device->measured_to_ns, &report);
     AttributeWindow(input, end_ns, sample_of_run_, places_, &device->carry, &report);
     Check(&report);
     Collect(report, device);
@@ -426,10 +431,10 @@ class WindowedAnalysis::Impl {
   void Collect(const DeviceReport& report, DeviceState* device) {
     const Timeline& t = work_.timeline;
     device->gaps.Add(t, report, options_.min_gap_ns, sample_of_run_);
-    device->carry.totals.RenumberCalls(
-        [&](int32_t call) { return -2 - quoted_.Add(t, call); });
+    device->carry.totals.RenumberCalls([&](int32_t call) { return -2 - quoted_.Add(t, call); });
     for (const GapPart& part : report.parts) {
-      if (IsLoading(t, part)) device->loading.emplace_back(part.begin_ns, part.end_ns - part.begin_ns);
+      if (IsLoading(t, part))
+        device->loading.emplace_back(part.begin_ns, part.end_ns - part.begin_ns);
       if (part.sample < 0) continue;
       if (part.cause != Cause::kInputWait && part.cause != Cause::kCpuStarved) continue;
       GapPart helped = part;
@@ -449,8 +454,7 @@ class WindowedAnalysis::Impl {
     if (device->measured_to_ns >= end_ns) return;
     const Timeline& t = work_.timeline;
     const bool more_here =
-        !activity.ops.empty() &&
-        t.ops[static_cast<size_t>(activity.ops.back())].start_ns >= end_ns;
+        !activity.ops.empty() && t.ops[static_cast<size_t>(activity.ops.back())].start_ns >= end_ns;
     const auto d = static_cast<size_t>(activity.device);
     if (!more_here && d < to_come_.size() && !to_come_[d] && !options_.to_ns) {
       device->over = true;
@@ -473,8 +477,9 @@ class WindowedAnalysis::Impl {
     ++total.all_gaps;
     ++total.listed_gaps;
     total.listed_gaps_ns += to_ns - begin_ns;
-    const GapPart part{begin_ns, to_ns, -1, -1, -1,
-                       places_.OfText("idle for longer than calls are kept"), -1, Cause::kUnknown};
+    const GapPart part{
+        begin_ns, to_ns,          -1, -1, -1, places_.OfText("idle for longer than calls are kept"),
+        -1,       Cause::kUnknown};
     device->carry.totals.Add(device->carry.gaps++, part, -1);
     ++counts_.cut_gaps;
   }
@@ -513,9 +518,9 @@ class WindowedAnalysis::Impl {
     for (const HostCall& call : t.calls) {
       if (call.start_ns < previous_ns_ || call.start_ns >= end_ns) continue;
       if (activity_ != nullptr) activity_->Add(t, call);
-      counts_.launches += call.symbol >= 0 && call.result == 0 &&
-                          t.symbols[static_cast<size_t>(call.symbol)].call_class ==
-                              CallClass::kLaunch;
+      counts_.launches +=
+          call.symbol >= 0 && call.result == 0 &&
+          t.symbols[static_cast<size_t>(call.symbol)].call_class == CallClass::kLaunch;
     }
     for (const GpuOp& op : t.ops) {
       if (op.start_ns < previous_ns_ || op.start_ns >= end_ns) continue;
@@ -555,8 +560,8 @@ class WindowedAnalysis::Impl {
 
   // --- what goes on to the next window ----------------------------------------------------------
 
-  // Appends what was busy in the window. Before it, only the sums between the ends of calls that may
-  // still be asked for matter.
+  // Appends what was busy in the window. Before it, only the sums between the ends of calls that
+  // may still be asked for matter.
   void ExtendBusy(const DeviceActivity& activity, int64_t end_ns, DeviceState* device) const {
     std::vector<Window>& spans = device->busy;
     for (const int32_t index : activity.ops) {

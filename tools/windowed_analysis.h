@@ -4,15 +4,16 @@
 // Analyse() in bounded memory: a run's records come window by window, in order of time, and what is
 // needed of them no longer is dropped.
 //
-// How it divides the run. Records come up to a horizon; what is measured ends some records before it
-// (WindowLimits::look_ahead), so that everything can look ahead that far. A device that is idle where a window ends is
-// measured up to where it became idle: no gap is ever cut, so counts, longest, listed gaps and
-// their parts need no joining, and sums of disjoint times add. What a later window asks of the past
-// is carried on as records:
+// How it divides the run. Records come up to a horizon; what is measured ends some records before
+// it (WindowLimits::look_ahead), so that everything can look ahead that far. A device that is idle
+// where a window ends is measured up to where it became idle: no gap is ever cut, so counts,
+// longest, listed gaps and their parts need no joining, and sums of disjoint times add. What a
+// later window asks of the past is carried on as records:
 //   operations  that are not over, the last one of each stream and the last to end on each device
 //   calls       that are not over; those of open gaps; each thread's last one, last blocking one,
 //               last submission and last ordering call; submissions whose work has not come yet
-//   others      stream-waits that no operation of their stream has followed, the last record of each
+//   others      stream-waits that no operation of their stream has followed, the last record of
+//   each
 //               CUDA event, operations without times until their stream goes on
 // and as state: what is left of a blocking call to be charged (rule 6), sums, places, wait rows.
 //
@@ -22,9 +23,11 @@
 //   - work that starts further before its call than is looked ahead, or a wait whose thread's next
 //     submission starts that long after a later one
 //   - a dependency on work that was over before the records at hand begin
-//   - host samples speak for kSampleReachNs around them: where windows are shorter than that, a line
+//   - host samples speak for kSampleReachNs around them: where windows are shorter than that, a
+//   line
 //     may be that of another sample
-//   - an idle time in which more than WindowLimits::most_calls calls were made by others: it is cut,
+//   - an idle time in which more than WindowLimits::most_calls calls were made by others: it is
+//   cut,
 //     what lies before the cut is `unknown`, and the count of gaps is one too high (cut_gaps)
 // Of gaps the longest WindowLimits::kept_gaps are listed. Steps are not looked for; the verdict
 // speaks of the whole window.

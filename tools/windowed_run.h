@@ -30,8 +30,8 @@
 namespace gpuprobe::tools {
 
 struct WindowedOptions {
-  // Of a window, if no record comes late. Smaller ones spend more on what is carried on, larger ones
-  // memory: some 60 bytes a record for each of three windows, 300 for the analysis of one.
+  // Of a window, if no record comes late. Smaller ones spend more on what is carried on, larger
+  // ones memory: some 60 bytes a record for each of three windows, 300 for the analysis of one.
   size_t records = 131'072;
   WindowLimits limits;
   bool with_tables = false;  // those of `kernels`, `copies`, `api`

@@ -134,7 +134,8 @@ std::vector<std::string> GapsOf(const Timeline& t, const Analysis& a, const Devi
     for (const GapPart& part : d.PartsOf(gap)) {
       text += "; " + std::to_string(part.begin_ns) + "-" + std::to_string(part.end_ns) + " " +
               CauseKey(part.cause) + " " + a.places[static_cast<size_t>(part.where)];
-      if (part.call >= 0) text += " " + std::to_string(t.calls[static_cast<size_t>(part.call)].start_ns);
+      if (part.call >= 0)
+        text += " " + std::to_string(t.calls[static_cast<size_t>(part.call)].start_ns);
       if (part.overhead >= 0)
         text += " o" + std::to_string(t.overheads[static_cast<size_t>(part.overhead)].start_ns);
     }

@@ -48,7 +48,8 @@ class Job {
       if (Int(0, 4) == 0) Event();
       if (Int(0, 2) > 0) Wait();
       if (Int(0, 19) == 0) maker_.Loss(LossCause::kCuptiDropped, 5, host_ns_, host_ns_ + 50'000);
-      if (Int(0, 14) == 0) maker_.Overhead(Int(1, 7) << 16, host_ns_, host_ns_ + 20'000, Int(0, 1) ? pid_ : 0);
+      if (Int(0, 14) == 0)
+        maker_.Overhead(Int(1, 7) << 16, host_ns_, host_ns_ + 20'000, Int(0, 1) ? pid_ : 0);
       if (Int(0, 9) == 0) Untimed();
       host_ns_ += Int(0, 3) == 0 ? Int(200'000, 3'000'000) : Int(1'000, 60'000);
     }
@@ -97,7 +98,8 @@ class Job {
 
   void FlushLate() {
     for (const LateCall& call : late_) {
-      maker_.Call(call.name, call.api_class, call.begin_ns, call.end_ns, call.correlation, pid_ + 1);
+      maker_.Call(call.name, call.api_class, call.begin_ns, call.end_ns, call.correlation,
+                  pid_ + 1);
     }
     late_.clear();
   }
@@ -115,8 +117,8 @@ class Job {
 
   void Launch() {
     const uint32_t device = Device(), stream = static_cast<uint32_t>(Int(0, 2));
-    const uint32_t correlation =
-        Call("cudaLaunchKernel", MadeClass::kLaunch, Int(0, 60) == 0 ? 1'500'000 : 32 * Int(60, 190));
+    const uint32_t correlation = Call("cudaLaunchKernel", MadeClass::kLaunch,
+                                      Int(0, 60) == 0 ? 1'500'000 : 32 * Int(60, 190));
     const int64_t begin_ns = Start(device, stream);
     const int64_t end_ns = begin_ns + (Int(0, 30) == 0 ? 0 : 64 * Int(20, 600));
     maker_.Kernel(Int(0, 9) == 0 ? "ncclDevKernel_AllReduce" : "gemm" + std::to_string(Int(0, 5)),
@@ -132,7 +134,8 @@ class Job {
              pageable ? MadeClass::kCopyBlocking : MadeClass::kCopy, Int(3'000, 90'000));
     const int64_t begin_ns = Start(0, 0);
     const int64_t end_ns = begin_ns + Int(2'000, 90'000);
-    maker_.Copy(static_cast<uint8_t>(Int(1, 2)), pageable ? 1 : 2, 3, 4096, begin_ns, end_ns, correlation);
+    maker_.Copy(static_cast<uint8_t>(Int(1, 2)), pageable ? 1 : 2, 3, 4096, begin_ns, end_ns,
+                correlation);
     End(0, 0, end_ns);
   }
 
@@ -216,8 +219,7 @@ void ExpectSameReports(const std::vector<std::string>& paths, const Options& opt
                        const WindowedOptions& windowed_options) {
   const auto whole = LoadRun(FindInputFiles(paths));
   ASSERT_TRUE(whole.ok()) << whole.status();
-  const std::string expected =
-      Reports(*whole, Analyse(whole->timeline, options), options, nullptr);
+  const std::string expected = Reports(*whole, Analyse(whole->timeline, options), options, nullptr);
 
   WindowedOptions windows = windowed_options;
   windows.with_tables = true;
@@ -225,8 +227,7 @@ void ExpectSameReports(const std::vector<std::string>& paths, const Options& opt
   const auto found = LoadInWindows(FindInputFiles(paths), windows);
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->analysis.internal_error, "");
-  ExpectSameLines(expected,
-                  Reports(found->run, found->analysis, found->options, &found->tables));
+  ExpectSameLines(expected, Reports(found->run, found->analysis, found->options, &found->tables));
   EXPECT_EQ(found->run.complete(), whole->complete());
   EXPECT_EQ(found->run.folded_driver_calls, whole->folded_driver_calls);
 }
