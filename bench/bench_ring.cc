@@ -4,7 +4,9 @@
 // What does it cost an application thread to hand something to the drain thread, and does anything
 // get lost at 5 M records/s?
 //
-//   bench_ring [--smoke]
+//   bench_ring [--smoke | --rate SECONDS]
+//
+// --rate: only what gets lost at that rate, for so long.
 //
 // The producer-alone numbers are the ones to compare between versions. Numbers with two threads
 // depend on where the host puts them (3-13x between runs of one binary on a virtual machine): read
@@ -14,6 +16,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -24,6 +27,7 @@
 #include <vector>
 
 #include "bench/bench_util.h"
+#include "ringbuf/activity_buffers.h"
 #include "ringbuf/buffer_pool.h"
 #include "ringbuf/spsc_ring.h"
 #include "ringbuf/thread_rings.h"
@@ -35,6 +39,9 @@ constexpr double kRecordsPerSecond = 5e6;  // the budget
 constexpr size_t kBufferBytes = size_t{4} << 20;
 constexpr double kRecordBytes = 82;  // CUPTI's structures, mean of a realistic mix
 constexpr double kRecordsPerBuffer = kBufferBytes / kRecordBytes;
+// What the session has for buffers under its default cap, and their default size.
+constexpr size_t kSessionBytes = size_t{33} << 20, kSessionBufferBytes = size_t{128} << 10;
+constexpr double kRecordsPerSessionBuffer = kSessionBufferBytes / kRecordBytes;
 
 struct Bytes8 {
   uint64_t word;
@@ -294,7 +301,9 @@ void RecordsAtRate(double seconds) {
   Ring<Bytes64> queue(kCapacity);
   std::atomic<bool> done{false};
   uint64_t received = 0;
-  int64_t away_ns = 0;
+  constexpr int64_t kHoldsNs = static_cast<int64_t>(kCapacity / kRecordsPerSecond * 1e9);
+  int64_t away_ns = 0, too_long_ns = 0;
+  int absences = 0;
   std::thread consumer([&] {
     int64_t before_ns = NowNs();
     while (true) {
@@ -302,6 +311,10 @@ void RecordsAtRate(double seconds) {
       received += queue.Consume(Look<Bytes64>);
       const int64_t now_ns = NowNs();
       away_ns = std::max(away_ns, now_ns - before_ns);
+      if (now_ns - before_ns > kHoldsNs) {
+        ++absences;
+        too_long_ns += now_ns - before_ns - kHoldsNs;
+      }
       before_ns = now_ns;
       if (last) break;
       const timespec period = {0, 1'000'000};
@@ -332,24 +345,31 @@ void RecordsAtRate(double seconds) {
       "%.2f M, "
       "dropped %llu\n  (the ring holds %.1f ms; the scheduler kept the consumer away for up to "
       "%.1f ms and "
-      "made the producer up to %.1f ms late)\n",
+      "made the producer up to %.1f ms late;\n  %d times it was away for longer than the ring "
+      "holds, "
+      "%.1f ms in all: %.2f M records had no place)\n",
       kCapacity, static_cast<double>(pushed) / 1e6, took_s,
       static_cast<double>(pushed) / took_s / 1e6, static_cast<double>(received) / 1e6,
       static_cast<unsigned long long>(queue.ring().dropped()), kCapacity / kRecordsPerSecond * 1e3,
-      static_cast<double>(away_ns) / 1e6, static_cast<double>(late_ns) / 1e6);
+      static_cast<double>(away_ns) / 1e6, static_cast<double>(late_ns) / 1e6, absences,
+      static_cast<double>(too_long_ns) / 1e6,
+      static_cast<double>(too_long_ns) * kRecordsPerSecond / 1e15);
 }
 
-// The way that activity records really take: in 4 MiB buffers, 12 of them. The filler writes every
+// The way that activity records really take: in the session's buffers. The filler writes every
 // byte, the drain reads every cache line and releases (which zeroes).
 void BuffersAtRate(double seconds) {
-  BufferPool pool;
-  if (!pool.Init(kBufferBytes, 12)) std::abort();
+  ActivityBuffers pool;
+  if (!pool.Init(kSessionBytes, kSessionBufferBytes, 0)) std::abort();
   std::atomic<bool> done{false};
-  std::atomic<int64_t> drain_ns{0};
+  std::atomic<int64_t> drain_ns{0}, away_ns{0};
   std::thread drain([&] {
+    int64_t before_ns = NowNs();
     while (true) {
       const bool last = done.load(std::memory_order_acquire);
       const int64_t begin_ns = NowNs();
+      if (begin_ns - before_ns > away_ns) away_ns = begin_ns - before_ns;
+      before_ns = begin_ns;
       for (CompletedBuffer* buffer = pool.PopAllCompleted(); buffer != nullptr;) {
         uint64_t sum = 0;
         for (size_t at = 0; at < buffer->valid_bytes; at += 64) sum += buffer->data[at];
@@ -360,36 +380,46 @@ void BuffersAtRate(double seconds) {
       }
       drain_ns += NowNs() - begin_ns;
       if (last) break;
-      const timespec period = {0, 1'000'000};
+      const timespec period = {0, 20'000'000};
       nanosleep(&period, nullptr);
     }
   });
-  const double buffer_ns = kRecordsPerBuffer / kRecordsPerSecond * 1e9;
   const int64_t begin_ns = NowNs();
-  uint32_t buffers = 0;
-  for (; buffers * buffer_ns < seconds * 1e9; ++buffers) {
-    while (static_cast<double>(NowNs() - begin_ns) < buffers * buffer_ns) {
+  double due_ns = 0;
+  uint64_t completed_bytes = 0;
+  while (due_ns < seconds * 1e9) {
+    while (static_cast<double>(NowNs() - begin_ns) < due_ns) {
       const timespec pause = {0, 50'000};
       nanosleep(&pause, nullptr);
     }
-    uint8_t* data = pool.Acquire();
-    if (data == nullptr) continue;  // counted by the pool
-    memset(data, 1, kBufferBytes);
-    pool.PushCompleted(data, kBufferBytes, 0, 0);
+    size_t bytes = 0;
+    uint8_t* data = pool.Acquire(&bytes);
+    if (data == nullptr) {  // counted by the pool
+      due_ns += kRecordsPerSessionBuffer / kRecordsPerSecond * 1e9;
+      continue;
+    }
+    due_ns += static_cast<double>(bytes) / kRecordBytes / kRecordsPerSecond * 1e9;
+    completed_bytes += bytes;
+    memset(data, 1, bytes);
+    pool.PushCompleted(data, bytes, 0, 0);
   }
   const double took_s = static_cast<double>(NowNs() - begin_ns) / 1e9;
   done.store(true, std::memory_order_release);
   drain.join();
   const BufferPool::Stats stats = pool.stats();
-  const double records = static_cast<double>(stats.completed) * kRecordsPerBuffer;
+  const double records = static_cast<double>(completed_bytes) / kRecordBytes;
   std::printf(
-      "pool of 12 x 4 MiB, drained every 1 ms: %.2f M records in %.2f s (%.2f M/s) in %llu "
+      "33 MiB of buffers, drained every 20 ms: %.2f M records in %.2f s (%.2f M/s) in %llu "
       "buffers, refused "
-      "%llu, at most %u with CUPTI, read + zeroed in %.2f ns a record\n",
+      "%llu, at most %u with CUPTI, read + zeroed in %.2f ns a record\n  (they hold %.0f ms; the "
+      "drain thread "
+      "was away for up to %.1f ms)\n",
       records / 1e6, took_s, records / took_s / 1e6,
       static_cast<unsigned long long>(stats.completed),
       static_cast<unsigned long long>(stats.refused), stats.peak_outstanding,
-      static_cast<double>(drain_ns.load()) / records);
+      static_cast<double>(drain_ns.load()) / records,
+      static_cast<double>(kSessionBytes) / kRecordBytes / kRecordsPerSecond * 1e3,
+      static_cast<double>(away_ns.load()) / 1e6);
 }
 
 void PushAlone(int rounds, int batches) {
@@ -451,11 +481,17 @@ void Pool(int rounds, uint32_t buffers) {
 
 int Main(int argc, char** argv) {
   const bool smoke = argc == 2 && strcmp(argv[1], "--smoke") == 0;
-  if (argc > 1 && !smoke) {
-    std::fprintf(stderr, "usage: bench_ring [--smoke]\n");
+  const double rate_seconds = argc == 3 && strcmp(argv[1], "--rate") == 0 ? std::atof(argv[2]) : 0;
+  if (argc > 1 && !smoke && rate_seconds <= 0) {
+    std::fprintf(stderr, "usage: bench_ring [--smoke | --rate SECONDS]\n");
     return 1;
   }
   PrintMachine();
+  if (rate_seconds > 0) {
+    RecordsAtRate(rate_seconds);
+    BuffersAtRate(rate_seconds);
+    return 0;
+  }
   if (Cores() < 3) {
     std::printf(
         "note: few cores: the two-thread numbers contain the scheduler, and other work on this "

@@ -217,16 +217,21 @@ void ActivitySource::EnableKinds() {
   EnableKind(CUPTI_ACTIVITY_KIND_STREAM, "STREAM");
   if (options_.synchronization) EnableKind(CUPTI_ACTIVITY_KIND_CUDA_EVENT, "CUDA_EVENT");
   if (options_.overhead) EnableKind(CUPTI_ACTIVITY_KIND_OVERHEAD, "OVERHEAD");
+  if (options_.markers) EnableKind(CUPTI_ACTIVITY_KIND_MARKER, "MARKER");
   // Graph level and node level exclude each other: with GRAPH_TRACE no kernel inside a graph is
   // seen.
-  if (options_.gpu_work && !options_.graph_nodes) {
+  if (options_.gpu_work && !options_.graph_nodes && !graph_level_given_up()) {
     EnableKind(CUPTI_ACTIVITY_KIND_GRAPH_TRACE, "GRAPH_TRACE");
   }
 }
 
 void ActivitySource::DisableKinds() {
   for (size_t i = 0; i < kind_count_; ++i) {
-    if (kinds_[i].result == kSuccess) api_->ActivityDisable(kinds_[i].id);
+    if (kinds_[i].result != kSuccess) continue;
+    api_->ActivityDisable(kinds_[i].id);
+    if (kinds_[i].id == CUPTI_ACTIVITY_KIND_GRAPH_TRACE) {
+      graph_level_given_up_.store(true, std::memory_order_relaxed);  // publishes nothing
+    }
   }
 }
 

@@ -31,7 +31,8 @@ struct ActivityOptions {
   bool overhead = true;
   bool graph_nodes = false;  // node level instead of graph level
   bool latency_timestamps = false;
-  bool zeroed_buffers = true;                // CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER
+  bool markers = false;        // NVTX; they come only from NVTX modules attached to it
+  bool zeroed_buffers = true;  // CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER
   uint32_t device_buffers_preallocated = 0;  // 0: CUPTI's default
 };
 
@@ -63,9 +64,12 @@ class ActivitySource {
   // swallows the other client's records), disables what we enabled, puts back the attributes that
   // we changed and the type of thread id. Idempotent.
   void Pause();
-  // Comes back: registers our callbacks again, enables the same kinds. False: refused, or Start
-  // never succeeded. Does not look at the subscriber slot: a client that has stopped recording may
-  // keep it.
+  // Comes back: registers our callbacks again, enables the same kinds, but for GRAPH_TRACE: a graph
+  // that was instantiated while it was off crashes the process when it is launched with it on
+  // (H200, driver 580, CUPTI 13.0; whether it was on before makes no difference), and nobody tells us
+  // what was instantiated meanwhile. From then on graphs are recorded node by node. False: refused,
+  // or Start never succeeded. Does not look at the subscriber slot: a client that has stopped
+  // recording may keep it.
   [[nodiscard]] bool Resume();
   // cuptiActivityFlushAll; forced also returns buffers with unfinished records.
   Result Flush(bool forced);
@@ -75,6 +79,10 @@ class ActivitySource {
 
   // Any thread: relaxed, a value that is late by a moment does no harm where it is asked.
   bool active() const { return active_.load(std::memory_order_relaxed); }
+  // Graphs were recorded as a whole until Pause, and are not any more. Any thread.
+  bool graph_level_given_up() const {
+    return graph_level_given_up_.load(std::memory_order_relaxed);  // as active()
+  }
   const Outcome* outcomes(size_t* count) const;  // kinds
   // The probing subscribe, attributes, thread id type, registration and call filters. A filter's
   // `id` is the number of calls that were switched off.
@@ -104,6 +112,7 @@ class ActivitySource {
   BufferCompletedFn completed_ = nullptr;
   bool started_ = false;
   std::atomic<bool> active_{false};
+  std::atomic<bool> graph_level_given_up_{false};
   Outcome kinds_[kMaxKinds] = {};
   size_t kind_count_ = 0;
   Outcome attributes_[kMaxAttributes] = {};

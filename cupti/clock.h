@@ -75,6 +75,10 @@ class TraceClock {
   // A record time on the clock that was in force when its buffer was completed.
   int64_t ToTrace(int64_t record_ns) const;
 
+  // Whether ToTrace leaves every time as it is, up to the next Update: so as long as there was no
+  // other clock and no step of the wall clock.
+  bool TimesAreTraceTimes() const { return pair_count_ == 0 && steps_kept_ == 0; }
+
   // Steps of the wall clock noticed so far.
   uint32_t step_count() const { return step_count_; }
 

@@ -49,6 +49,9 @@ struct CuptiApi {
   Result (*Subscribe)(void** subscriber, void* callback, void* user) = nullptr;
   Result (*Unsubscribe)(void* subscriber) = nullptr;
   Result (*GetThreadIdType)(int32_t* type) = nullptr;  // optional
+  // NVTX's own convention, not CUPTI's: takes nvtxGetExportTable of a module, 1: attached.
+  // Optional.
+  int (*InitializeInjectionNvtx2)(void* get_export_table) = nullptr;
 
   void* handle = nullptr;  // from dlopen; never closed
   char path[512] = {};     // of the library that was chosen

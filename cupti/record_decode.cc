@@ -16,11 +16,6 @@ namespace {
 // request) or where CUPTI has just added a bunch of finished kernels.
 constexpr int kLookAhead = 32;
 
-uint32_t ThreadSlot(uint32_t thread, uint32_t slots) {
-  // Thread ids count up: the low bits spread them.
-  return thread % slots;
-}
-
 }  // namespace
 
 bool BufferDecoder::Init(const CuptiApi* api, uint32_t cupti_version) {
@@ -57,9 +52,19 @@ void BufferDecoder::Verify(uint8_t* buffer, size_t valid_bytes) {
   if (size != 0 && size <= left) use_cupti_walk_ = true;
 }
 
-void BufferDecoder::RememberRuntimeCall(const ApiRecord& call) {
-  recent_calls_[ThreadSlot(call.thread, kRecentCalls)] = {call.start_ns, call.end_ns, call.thread,
-                                                          call.correlation, call.cbid};
+void BufferDecoder::RecordedCallsOnly(bool on) {
+  recorded_calls_only_ = on;
+  constexpr ApiDomain kDomains[] = {ApiDomain::kRuntime, ApiDomain::kDriver};
+  for (const ApiDomain domain : kDomains) {
+    uint64_t* const bits = chatter_[static_cast<size_t>(domain)];
+    for (uint32_t i = 0; i < kChatterWords; ++i) bits[i] = 0;
+    if (!on) continue;
+    size_t count = 0;
+    const ApiCall* calls = ApiCalls(domain, &count);
+    for (size_t i = 0; i < count && calls[i].cbid < 64 * kChatterWords; ++i) {
+      if (!calls[i].recorded) bits[calls[i].cbid / 64] |= uint64_t{1} << (calls[i].cbid % 64);
+    }
+  }
 }
 
 bool BufferDecoder::DoesTheSame(const ApiRecord& driver, const RecentCall& runtime) const {
@@ -72,7 +77,7 @@ bool BufferDecoder::DoesTheSame(const ApiRecord& driver, const RecentCall& runti
 
 bool BufferDecoder::CountsWithRuntimeCall(const ApiRecord& driver, const uint8_t* after,
                                           const uint8_t* end) const {
-  const RecentCall& recent = recent_calls_[ThreadSlot(driver.thread, kRecentCalls)];
+  const RecentCall& recent = recent_calls_[driver.thread % kRecentCalls];
   if (recent.thread == driver.thread && recent.correlation == driver.correlation) {
     return DoesTheSame(driver, recent);
   }

@@ -41,13 +41,13 @@ struct DecodeStats {
   // API, synchronisation and overhead records say nothing without a time and do not.
   uint64_t untimed_dropped;  // calls, waits, overheads without usable times: not handed to the sink
   uint64_t timing_missing, timing_unfinished, timing_invalid;
-  int64_t first_ns, last_ns;     // range of valid times seen, CUPTI clock; 0, 0: none
   uint64_t folded_driver_calls;  // left out: counted with the runtime call around them
   uint64_t chatter_calls;        // left out by RecordedCallsOnly
 };
 
 // Sink: a class with OnKernel(const KernelRecord&), OnCopy, OnSet, OnGraph, OnApi, OnSync,
-// OnCudaEvent, OnOverhead, OnDevice, OnContext, OnStream (proto::TraceWriter is one). Explicit
+// OnCudaEvent, OnOverhead, OnDevice, OnContext, OnStream (proto::TraceWriter is one), and OnMarker
+// where it wants the ends of NVTX ranges. Explicit
 // callbacks instead of a template parameter would cost an indirect call a record; the
 // implementation is a template in record_decode_inl.h, included by the one user.
 class BufferDecoder {
@@ -60,7 +60,7 @@ class BufferDecoder {
   // Leaves out the calls that api_calls.h lists as not recorded. They are switched off at the
   // source where CUPTI can (from 12.5) and where no other client has enabled the whole kind;
   // elsewhere they arrive and are dropped here. Off by default.
-  void RecordedCallsOnly(bool on) { recorded_calls_only_ = on; }
+  void RecordedCallsOnly(bool on);
 
   template <class Sink>
   void Decode(uint8_t* buffer, size_t valid_bytes, Sink* sink, DecodeStats* stats);
@@ -76,6 +76,8 @@ class BufferDecoder {
     uint32_t thread, correlation, cbid;
   };
   static constexpr uint32_t kRecentCalls = 16;
+  // Calls by number, a bit each. CUDA 13 ends at 867.
+  static constexpr uint32_t kChatterWords = 16;
   // Buffers at the start of a run that are walked both ways.
   static constexpr uint32_t kBuffersToVerify = 4;
 
@@ -97,7 +99,15 @@ class BufferDecoder {
   void DecodeApi(ApiDomain domain, const uint8_t* record, size_t size, const uint8_t* end,
                  Sink* sink, DecodeStats* stats);
 
-  void RememberRuntimeCall(const ApiRecord& call);
+  bool IsChatter(ApiDomain domain, uint32_t cbid) const {
+    return cbid < 64 * kChatterWords &&
+           (chatter_[static_cast<size_t>(domain)][cbid / 64] >> (cbid % 64) & 1) != 0;
+  }
+  void RememberRuntimeCall(const ApiRecord& call) {
+    // Thread ids count up: the low bits spread them.
+    recent_calls_[call.thread % kRecentCalls] = {call.start_ns, call.end_ns, call.thread,
+                                                 call.correlation, call.cbid};
+  }
   bool CountsWithRuntimeCall(const ApiRecord& driver, const uint8_t* after,
                              const uint8_t* end) const;
   bool DoesTheSame(const ApiRecord& driver, const RecentCall& runtime) const;
@@ -106,6 +116,7 @@ class BufferDecoder {
   RecordLayout layout_;
   bool use_cupti_walk_ = false;
   bool recorded_calls_only_ = false;
+  uint64_t chatter_[2][kChatterWords] = {};  // by ApiDomain: what RecordedCallsOnly leaves out
   uint32_t buffers_verified_ = 0;
   RecentCall recent_calls_[kRecentCalls] = {};
   char layout_name_[64] = {};

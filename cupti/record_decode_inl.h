@@ -15,15 +15,18 @@
 namespace gpuprobe::cupti {
 namespace decode_internal {
 
+// How far ahead of the walk memory is asked for: another core has written the buffer, and the
+// processor's own read-ahead stops at every page. Past the end it is a hint that comes to nothing.
+inline constexpr size_t kPrefetchBytes = 2048;
+inline constexpr size_t kCacheLineBytes = 64;
+
 // CUPTI_ERROR_MAX_LIMIT_REACHED: how cuptiActivityGetNextRecord says that a buffer holds no more.
 inline constexpr Result kMaxLimitReached = 12;
 
-// Counts a record's timing by cause and widens the range of times seen.
-inline void NoteTiming(Timing timing, int64_t start_ns, int64_t end_ns, DecodeStats* stats) {
+// Counts a record's timing by cause.
+inline void NoteTiming(Timing timing, DecodeStats* stats) {
   switch (timing) {
     case Timing::kValid:
-      if (stats->first_ns == 0 || start_ns < stats->first_ns) stats->first_ns = start_ns;
-      if (end_ns > stats->last_ns) stats->last_ns = end_ns;
       return;
     case Timing::kMissing:
       ++stats->timing_missing;
@@ -43,15 +46,18 @@ inline void LoadTimes(const uint8_t* start, const uint8_t* end, Record* record,
   record->start_ns = LoadI64(start);
   record->end_ns = LoadI64(end);
   record->timing = ClassifyTiming(LoadU64(start), LoadU64(end));
-  NoteTiming(record->timing, record->start_ns, record->end_ns, stats);
+  NoteTiming(record->timing, stats);
 }
 
 // For records that mean nothing without times: false, and counted, if they cannot be used.
 inline bool TimesAreValid(const uint8_t* start, const uint8_t* end, DecodeStats* stats) {
   const Timing timing = ClassifyTiming(LoadU64(start), LoadU64(end));
-  NoteTiming(timing, LoadI64(start), LoadI64(end), stats);
-  if (timing != Timing::kValid) ++stats->untimed_dropped;
-  return timing == Timing::kValid;
+  if (timing == Timing::kValid) [[likely]] {
+    return true;
+  }
+  NoteTiming(timing, stats);
+  ++stats->untimed_dropped;
+  return false;
 }
 
 // Latency timestamps: 0 is CUPTI's "unknown"; sentinels become 0 as well.
@@ -59,6 +65,24 @@ inline int64_t LoadLatencyTime(const uint8_t* at) {
   const uint64_t time = LoadU64(at);
   return time >= kLatestPlausibleTime ? 0 : static_cast<int64_t>(time);
 }
+
+constexpr uint64_t Pair(uint32_t first, uint32_t second) {
+  return first | static_cast<uint64_t>(second) << 32;
+}
+
+// Two neighbouring 32-bit fields of a KernelRecord at once.
+inline void StoreWord(KernelRecord* kernel, size_t at, uint64_t word) {
+  memcpy(reinterpret_cast<char*>(kernel) + at, &word, sizeof(word));
+}
+static_assert(offsetof(KernelRecord, grid_z) == offsetof(KernelRecord, grid_x) + 8 &&
+              offsetof(KernelRecord, block_y) == offsetof(KernelRecord, grid_x) + 16 &&
+              offsetof(KernelRecord, cluster_x) == offsetof(KernelRecord, grid_x) + 24 &&
+              offsetof(KernelRecord, static_shared_bytes) ==
+                  offsetof(KernelRecord, cluster_z) + 4 &&
+              offsetof(KernelRecord, shared_executed_bytes) ==
+                  offsetof(KernelRecord, dynamic_shared_bytes) + 4 &&
+              offsetof(KernelRecord, registers_per_thread) ==
+                  offsetof(KernelRecord, local_bytes_per_thread) + 4);
 
 inline KernelRecord LoadKernel(const uint8_t* r, size_t size, DecodeStats* stats) {
   using At = offset::Kernel;
@@ -74,20 +98,19 @@ inline KernelRecord LoadKernel(const uint8_t* r, size_t size, DecodeStats* stats
   kernel.graph_node_id = LoadU64(r + At::graph_node_id);
   kernel.grid_id = LoadI64(r + At::grid_id);
   kernel.name = Load<const char*>(r + At::name);
-  kernel.grid_x = LoadU32(r + At::grid_x);
-  kernel.grid_y = LoadU32(r + At::grid_y);
-  kernel.grid_z = LoadU32(r + At::grid_z);
-  kernel.block_x = LoadU32(r + At::block_x);
-  kernel.block_y = LoadU32(r + At::block_y);
-  kernel.block_z = LoadU32(r + At::block_z);
-  kernel.cluster_x = LoadIfPresent<uint32_t>(r, size, At::cluster_x, 0);
-  kernel.cluster_y = LoadIfPresent<uint32_t>(r, size, At::cluster_y, 0);
-  kernel.cluster_z = LoadIfPresent<uint32_t>(r, size, At::cluster_z, 0);
-  kernel.static_shared_bytes = LoadU32(r + At::static_shared);
-  kernel.dynamic_shared_bytes = LoadU32(r + At::dynamic_shared);
-  kernel.shared_executed_bytes = LoadU32(r + At::shared_executed);
-  kernel.local_bytes_per_thread = LoadU32(r + At::local_per_thread);
-  kernel.registers_per_thread = LoadU16(r + At::registers);
+  // Whole words: the writer reads this block by words right away, and a load that spans two stores
+  // waits until both are through to the cache.
+  StoreWord(&kernel, offsetof(KernelRecord, grid_x), LoadU64(r + At::grid_x));
+  StoreWord(&kernel, offsetof(KernelRecord, grid_z), LoadU64(r + At::grid_z));
+  StoreWord(&kernel, offsetof(KernelRecord, block_y), LoadU64(r + At::block_y));
+  const bool clusters = size >= At::cluster_z + sizeof(uint32_t);
+  StoreWord(&kernel, offsetof(KernelRecord, cluster_x), clusters ? LoadU64(r + At::cluster_x) : 0);
+  StoreWord(&kernel, offsetof(KernelRecord, cluster_z),
+            Pair(clusters ? LoadU32(r + At::cluster_z) : 0, LoadU32(r + At::static_shared)));
+  StoreWord(&kernel, offsetof(KernelRecord, dynamic_shared_bytes),
+            Pair(LoadU32(r + At::dynamic_shared), LoadU32(r + At::shared_executed)));
+  StoreWord(&kernel, offsetof(KernelRecord, local_bytes_per_thread),
+            Pair(LoadU32(r + At::local_per_thread), LoadU16(r + At::registers)));
   kernel.queued_ns = LoadLatencyTime(r + At::queued);
   kernel.submitted_ns = LoadLatencyTime(r + At::submitted);
   return kernel;
@@ -235,6 +258,19 @@ inline OverheadRecord LoadOverhead(const uint8_t* r, size_t size) {
   return overhead;
 }
 
+inline MarkerRecord LoadMarker(const uint8_t* r) {
+  using At = offset::Marker;
+  constexpr uint32_t kThread = 2;  // CUpti_ActivityObjectKind; objectId is {process, thread}
+  MarkerRecord marker;
+  marker.time_ns = LoadI64(r + At::time);
+  marker.id = LoadU32(r + At::id);
+  marker.flags = static_cast<uint8_t>(LoadU32(r + At::flags));
+  marker.thread = LoadU32(r + At::object_kind) == kThread ? LoadU32(r + At::object_id + 4) : 0;
+  marker.name = Load<const char*>(r + At::name);
+  marker.domain = Load<const char*>(r + At::domain);
+  return marker;
+}
+
 inline DeviceRecord LoadDevice(const uint8_t* r) {
   using At = offset::Device;
   DeviceRecord device;
@@ -287,7 +323,17 @@ void BufferDecoder::DecodeByOwnWalk(uint8_t* buffer, size_t valid_bytes, Sink* s
     const uint32_t kind = LoadU32(record);
     const size_t size = SizeOfKind(kind);
     if (size == 0 || size > static_cast<size_t>(end - record)) break;
-    DecodeRecord(kind, record, size, end, sink, stats);
+    __builtin_prefetch(record + decode_internal::kPrefetchBytes);
+    // Most records are calls, and nothing else about them has to be asked.
+    if (kind == static_cast<uint32_t>(Kind::kRuntime) && size >= MinimumRecordSize(kind)) {
+      DecodeApi(ApiDomain::kRuntime, record, size, end, sink, stats);
+    } else {
+      for (size_t at = decode_internal::kCacheLineBytes; at < size;
+           at += decode_internal::kCacheLineBytes) {
+        __builtin_prefetch(record + decode_internal::kPrefetchBytes + at);
+      }
+      DecodeRecord(kind, record, size, end, sink, stats);
+    }
     record += size;
   }
   if (record == end) return;
@@ -345,12 +391,9 @@ void BufferDecoder::DecodeApi(ApiDomain domain, const uint8_t* record, size_t si
     return;
   }
   const ApiRecord call = decode_internal::LoadApi(domain, record);
-  if (recorded_calls_only_) {
-    const ApiCall* known = FindApiCall(domain, call.cbid);
-    if (known != nullptr && !known->recorded) {
-      ++stats->chatter_calls;
-      return;
-    }
+  if (IsChatter(domain, call.cbid)) {
+    ++stats->chatter_calls;
+    return;
   }
   if (domain == ApiDomain::kRuntime) {
     RememberRuntimeCall(call);
@@ -410,6 +453,15 @@ void BufferDecoder::DecodeRecord(uint32_t kind, const uint8_t* record, size_t si
       break;
     case Kind::kCudaEvent:
       sink->OnCudaEvent(LoadCudaEvent(record, size));
+      break;
+    case Kind::kMarker:
+      // One time stands for both ends: CUPTI writes a record for each.
+      if (!TimesAreValid(record + offset::Marker::time, record + offset::Marker::time, stats)) {
+        return;
+      }
+      if constexpr (requires { sink->OnMarker(MarkerRecord{}); }) {
+        sink->OnMarker(LoadMarker(record));
+      }
       break;
     case Kind::kDevice:
       sink->OnDevice(LoadDevice(record));

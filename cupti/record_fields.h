@@ -36,11 +36,14 @@ inline T LoadIfPresent(const uint8_t* record, size_t size, size_t at, T fallback
 inline constexpr uint64_t kLatestPlausibleTime = uint64_t{1} << 62;
 
 inline Timing ClassifyTiming(uint64_t start, uint64_t end) {
+  if (start != 0 && start <= end && end < kLatestPlausibleTime) [[likely]] {
+    return Timing::kValid;
+  }
   if (start == 0 && end == 0) return Timing::kMissing;
   if (start >= kLatestPlausibleTime || end >= kLatestPlausibleTime) return Timing::kInvalid;
   if (start == 0) return Timing::kInvalid;
   if (end == 0) return Timing::kUnfinished;
-  return end < start ? Timing::kInvalid : Timing::kValid;
+  return Timing::kInvalid;  // ends before it starts
 }
 
 }  // namespace gpuprobe::cupti

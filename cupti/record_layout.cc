@@ -172,6 +172,14 @@ CHECK_FIELD(CUpti_ActivityStream, streamId, offset::Stream::stream);
 CHECK_FIELD(CUpti_ActivityStream, priority, offset::Stream::priority);
 CHECK_FIELD(CUpti_ActivityStream, flag, offset::Stream::flag);
 
+CHECK_FIELD(CUpti_ActivityMarker2, flags, offset::Marker::flags);
+CHECK_FIELD(CUpti_ActivityMarker2, timestamp, offset::Marker::time);
+CHECK_FIELD(CUpti_ActivityMarker2, id, offset::Marker::id);
+CHECK_FIELD(CUpti_ActivityMarker2, objectKind, offset::Marker::object_kind);
+CHECK_FIELD(CUpti_ActivityMarker2, objectId, offset::Marker::object_id);
+CHECK_FIELD(CUpti_ActivityMarker2, name, offset::Marker::name);
+CHECK_FIELD(CUpti_ActivityMarker2, domain, offset::Marker::domain);
+
 CHECK_KERNEL_CLUSTER(CUpti_ActivityKernel9);
 CHECK_DEVICE(CUpti_ActivityDevice5);
 static_assert(sizeof(CUpti_ActivityKernel9) == 208);
@@ -256,7 +264,8 @@ static_assert(Minimum(Kind::kKernel) == sizeof(CUpti_ActivityKernel7) &&
               Minimum(Kind::kOverhead) == sizeof(CUpti_ActivityOverhead) &&
               Minimum(Kind::kDevice) == sizeof(CUpti_ActivityDevice4) &&
               Minimum(Kind::kContext) == sizeof(CUpti_ActivityContext) &&
-              Minimum(Kind::kStream) == sizeof(CUpti_ActivityStream));
+              Minimum(Kind::kStream) == sizeof(CUpti_ActivityStream) &&
+              Minimum(Kind::kMarker) == sizeof(CUpti_ActivityMarker2));
 
 static_assert(static_cast<int>(Kind::kMemcpy) == CUPTI_ACTIVITY_KIND_MEMCPY &&
               static_cast<int>(Kind::kMemset) == CUPTI_ACTIVITY_KIND_MEMSET &&
@@ -265,6 +274,7 @@ static_assert(static_cast<int>(Kind::kMemcpy) == CUPTI_ACTIVITY_KIND_MEMCPY &&
               static_cast<int>(Kind::kRuntime) == CUPTI_ACTIVITY_KIND_RUNTIME &&
               static_cast<int>(Kind::kDevice) == CUPTI_ACTIVITY_KIND_DEVICE &&
               static_cast<int>(Kind::kContext) == CUPTI_ACTIVITY_KIND_CONTEXT &&
+              static_cast<int>(Kind::kMarker) == CUPTI_ACTIVITY_KIND_MARKER &&
               static_cast<int>(Kind::kConcurrentKernel) == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL &&
               static_cast<int>(Kind::kOverhead) == CUPTI_ACTIVITY_KIND_OVERHEAD &&
               static_cast<int>(Kind::kMemcpy2) == CUPTI_ACTIVITY_KIND_MEMCPY2 &&
@@ -359,6 +369,7 @@ bool KnownLayout(uint32_t cupti_version, RecordLayout* layout) {
   *SizeOf(layout, Kind::kDriver) = sizeof(CUpti_ActivityAPI);
   *SizeOf(layout, Kind::kInternalLaunchApi) = sizeof(CUpti_ActivityAPI);
   *SizeOf(layout, Kind::kStream) = sizeof(CUpti_ActivityStream);
+  *SizeOf(layout, Kind::kMarker) = sizeof(CUpti_ActivityMarker2);
   *SizeOf(layout, Kind::kExternalCorrelation) = sizeof(CUpti_ActivityExternalCorrelation);
   return true;
 }

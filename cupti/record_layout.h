@@ -28,6 +28,7 @@ enum class Kind : uint32_t {
   kRuntime = 5,
   kDevice = 8,
   kContext = 9,
+  kMarker = 12,
   kConcurrentKernel = 10,
   kOverhead = 17,
   kMemcpy2 = 22,
@@ -85,6 +86,7 @@ constexpr auto MinimumSizes() {
   set(Kind::kDevice, 176);  // CUpti_ActivityDevice4
   set(Kind::kContext, 16);
   set(Kind::kStream, 24);
+  set(Kind::kMarker, 56);  // CUpti_ActivityMarker2
   return sizes;
 }
 inline constexpr auto kMinimumSizes = MinimumSizes();
@@ -154,6 +156,10 @@ struct Device {
 };
 struct Context {
   static constexpr size_t context = 4, device = 8, null_stream = 14;
+};
+struct Marker {
+  static constexpr size_t flags = 4, time = 8, id = 16, object_kind = 20, object_id = 24, name = 40,
+                          domain = 48;
 };
 struct Stream {
   static constexpr size_t context = 4, stream = 8, priority = 12, flag = 16;

@@ -32,6 +32,8 @@ constexpr Setting kSettings[] = {
      "every API call, chatter such as cudaGetDevice too"},
     {"GPUPROBE_SYNC", SettingType::kBool, AT(sync), 1, 0, 1, "synchronisation records"},
     {"GPUPROBE_OVERHEAD", SettingType::kBool, AT(overhead), 1, 0, 1, "CUPTI's overhead records"},
+    {"GPUPROBE_NVTX", SettingType::kBool, AT(nvtx), 0, 0, 1,
+     "NVTX ranges of the application (`steps` uses them); costs two CUPTI records a range"},
     {"GPUPROBE_GRAPH_NODES", SettingType::kBool, AT(graph_nodes), 0, 0, 1,
      "CUDA graphs node by node instead of as a whole (slows graph replay)"},
     {"GPUPROBE_LATENCY_TIMESTAMPS", SettingType::kBool, AT(latency_timestamps), 0, 0, 1,

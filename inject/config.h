@@ -30,6 +30,7 @@ struct Config {
   bool all_api;
   bool sync;
   bool overhead;
+  bool nvtx;
   bool graph_nodes;
   bool latency_timestamps;
   bool verbose;

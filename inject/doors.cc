@@ -4,7 +4,7 @@
 // The two ways in. LD_PRELOAD: the constructor runs in every process and only edits the
 // environment, so that the CUDA driver, should the process ever initialise it, opens the second
 // door. That is CUDA_INJECTION64_PATH: the driver calls InitializeInjection inside cuInit. Both
-// lead to Session::Start.
+// lead to Session::Start. A side door for NVTX is there where it was asked for (nvtx.h).
 #include <dlfcn.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -19,6 +19,7 @@
 
 #include "inject/config.h"
 #include "inject/environment.h"
+#include "inject/nvtx.h"
 #include "inject/process_facts.h"
 #include "inject/session.h"
 
@@ -28,6 +29,7 @@ namespace {
 constexpr char kLibraryName[] = "libgpuprobe.so";
 constexpr char kInjectionVariable[] = "CUDA_INJECTION64_PATH";
 constexpr char kOutVariable[] = "GPUPROBE_OUT";
+constexpr char kNvtxVariable[] = "NVTX_INJECTION64_PATH";
 // Set by us. Children inherit the second door, which this process needs: they have to know that it
 // is not theirs.
 constexpr char kOnlyVariable[] = "GPUPROBE_ONLY_PID";
@@ -113,7 +115,7 @@ void RememberStderr() {
 // What the environment says about this process, and what it has to say to the children.
 void PrepareEnvironment() {
   char path[PATH_MAX], directory[1024], preload[8192], own_pid[16];
-  EnvEntry changes[4];
+  EnvEntry changes[5];
   size_t count = 0;
   const bool have_path = OwnPath(path, sizeof path);
   const char* list = GetEnv("LD_PRELOAD");
@@ -124,6 +126,13 @@ void PrepareEnvironment() {
     if (g_run.preloaded && have_path) changes[count++] = {kInjectionVariable, path};
   } else {
     g_run.injected = have_path && SameFile(injection, path);
+  }
+  // nvtx.h. Where another tool has NVTX, it keeps it.
+  const char* nvtx = GetEnv("GPUPROBE_NVTX");
+  bool want_nvtx = false;
+  if (nvtx != nullptr && ParseBool(nvtx, &want_nvtx) && want_nvtx && have_path &&
+      GetEnv(kNvtxVariable) == nullptr) {
+    changes[count++] = {kNvtxVariable, path};
   }
   const char* out = GetEnv(kOutVariable);
   if (out == nullptr || out[0] == '\0') {
@@ -164,18 +173,18 @@ __attribute__((constructor)) void OnLoad() {
 
 // Another copy of this library, loaded by LD_PRELOAD from another path, stands in front of CUPTI
 // and must be the one that records: only it sees other clients.
-int (*PreloadedCopy())() {
+void* PreloadedCopy(const char* entry) {
   // Not RTLD_DEFAULT: an object linked with -Bsymbolic finds itself there first.
   void* program = dlopen(nullptr, RTLD_LAZY | RTLD_NOLOAD);
   if (program == nullptr) return nullptr;
-  void* symbol = dlsym(program, "InitializeInjection");
+  void* symbol = dlsym(program, entry);
   dlclose(program);
   Dl_info info, own;
   if (symbol == nullptr || dladdr(symbol, &info) == 0 || info.dli_fname == nullptr) return nullptr;
   if (dladdr(reinterpret_cast<void*>(&OwnPath), &own) == 0 || info.dli_fbase == own.dli_fbase)
     return nullptr;
   if (std::strcmp(BaseName(info.dli_fname), kLibraryName) != 0) return nullptr;
-  return reinterpret_cast<int (*)()>(symbol);
+  return symbol;
 }
 
 }  // namespace
@@ -188,8 +197,21 @@ const RunFacts& TheRun() { return g_run; }
 // success, as CUPTI's samples have it.
 extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
   using namespace gpuprobe::inject;
-  if (int (*other)() = PreloadedCopy()) return other();
+  if (void* other = PreloadedCopy("InitializeInjection")) {
+    return reinterpret_cast<int (*)()>(other)();
+  }
   const RunFacts& run = TheRun();
   TheSession().Start(!run.preloaded ? "injection" : run.injected ? "preload+injection" : "preload");
   return 1;
+}
+
+// Called by NVTX, on the thread that makes a module's first NVTX call; `get_export_table` is that
+// module's nvtxGetExportTable. 0: NVTX stays without effect there.
+extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
+    void* get_export_table) {
+  using namespace gpuprobe::inject;
+  if (void* other = PreloadedCopy("InitializeInjectionNvtx2")) {
+    return reinterpret_cast<int (*)(void*)>(other)(get_export_table);
+  }
+  return AttachNvtx(get_export_table);
 }

@@ -89,6 +89,7 @@ class DrainSink {
   void OnSync(const SyncRecord& r) { writer_.OnSync(r); }
   void OnCudaEvent(const CudaEventRecord& r) { writer_.OnCudaEvent(r); }
   void OnOverhead(const OverheadRecord& r) { writer_.OnOverhead(r); }
+  void OnMarker(const MarkerRecord& r) { writer_.OnMarker(r); }
   void OnDevice(const DeviceRecord& r) { writer_.OnDevice(r); }
   void OnContext(const ContextRecord& r) { writer_.OnContext(r); }
   void OnStream(const StreamRecord& r) { writer_.OnStream(r); }
@@ -151,6 +152,10 @@ proto::WriterHooks Drain::Hooks(Session* session) {
   hooks.to_trace_ns = [](void* user, int64_t record_ns) {
     return static_cast<Session*>(user)->clock_.ToTrace(record_ns);
   };
+  hooks.constant_offset = [](void* user) {
+    const bool all = static_cast<Session*>(user)->clock_.TimesAreTraceTimes();
+    return proto::ConstantOffset{1, all ? INT64_MAX : 0, 0};
+  };
   hooks.read_name = &ReadName;
   hooks.api_name = &ApiName;
   hooks.add_packets = &Drain::AddPackets;
@@ -166,6 +171,7 @@ void* Drain::ThreadMain(void* session) {
 void Drain::Run() {
   const uint32_t tid = static_cast<uint32_t>(syscall(SYS_gettid));
   s_.drain_tid_.store(tid, std::memory_order_relaxed);  // read by FinishAtExit on this very thread
+  if (s_.sampling_) s_.sampler_.NoteOwnThread(tid);
   prctl(PR_SET_NAME, "gpuprobe", 0, 0, 0);
   // The thread that called cuInit may have been a real-time one; nothing here is worth that.
   const sched_param ordinary = {};
@@ -192,6 +198,7 @@ void Drain::Run() {
     }
     Answer();
     DrainBuffers();
+    FlushEarlyIfLow();
     // A piece that was full before its time must not wait for the period's end.
     if (s_.sampling_ && s_.sampler_.waiting() >= sampler::HostSampler::kNearlyFull) next_period = 0;
     const int64_t now = MonotonicNs();
@@ -266,6 +273,16 @@ void Drain::FlushCupti(bool forced) {
   ++s_.flush_calls_;
 }
 
+// Threads that have ended keep their buffers until a flush, and a process may start thousands in a
+// period. Not again before the period's own where it did not help: those are then buffers of
+// threads that live.
+void Drain::FlushEarlyIfLow() {
+  if (early_flush_is_vain_ || s_.stepped_aside() || !s_.pool_.Low()) return;
+  FlushCupti(/*forced=*/false);
+  DrainBuffers();
+  early_flush_is_vain_ = s_.pool_.Low();
+}
+
 void Drain::TakeLosses() {
   const int64_t now = s_.clock_.Now();
   if (s_.api_.handle != nullptr && !s_.stepped_aside()) {
@@ -296,6 +313,8 @@ void Drain::OnEvent(const SessionEvent& event) {
         s_.writer_.AddBlind(blind_begin_ns_, event.time_ns, blind_who_, blind_call_);
         blind_begin_ns_ = 0;
       }
+      // Once more, where graphs are recorded in another way from now on.
+      if (s_.source_.graph_level_given_up() && !s_.graph_nodes_told_) s_.capture_written_ = false;
       break;
     default:
       break;
@@ -311,6 +330,7 @@ void Drain::Period(int64_t now) {
   if (!TheRun().preloaded) InterceptLoadedClients();
   if (!s_.stepped_aside()) {
     FlushCupti(/*forced=*/false);
+    early_flush_is_vain_ = false;
   } else if (s_.ForeignClientIsGone(kForeignPatienceNs)) {
     s_.ComeBack();
   }
@@ -513,7 +533,8 @@ void Drain::AddCapture(proto::PacketBuilder* out) {
   AddOutcomes(8, s_.attributes_, s_.attribute_count_, out);
   out->AddString(9, s_.off_reason_);
   for (size_t i = 0; i < s_.warnings_.count; ++i) out->AddString(10, s_.warnings_.text[i]);
-  out->AddUint(11, s_.config_.graph_nodes ? 1 : 0);
+  s_.graph_nodes_told_ = s_.config_.graph_nodes || s_.source_.graph_level_given_up();
+  out->AddUint(11, s_.graph_nodes_told_ ? 1 : 0);
   out->AddUint(12, s_.config_.latency_timestamps ? 1 : 0);
   out->EndPacket();
 }

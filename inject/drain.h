@@ -30,6 +30,7 @@ class Drain {
   void DrainBuffers();
   void Period(int64_t now);
   void FlushCupti(bool forced);
+  void FlushEarlyIfLow();
   void TakeLosses();
   void TakeEvents();
   void OnEvent(const SessionEvent& event);
@@ -52,7 +53,8 @@ class Drain {
   Session& s_;
   int64_t period_begin_ns_ = 0;  // trace clock: begin of the range in which losses are counted
   int64_t last_frame_ns_ = 0;    // CLOCK_MONOTONIC
-  int64_t blind_begin_ns_ = 0;   // trace clock; 0: not blind
+  bool early_flush_is_vain_ = false;
+  int64_t blind_begin_ns_ = 0;  // trace clock; 0: not blind
   char blind_who_[SessionEvent::kTextBytes] = {};
   const char* blind_call_ = "";
 };

@@ -17,6 +17,7 @@
 #include "inject/drain.h"
 #include "inject/foreign_client.h"
 #include "inject/futex.h"
+#include "inject/nvtx.h"
 
 namespace gpuprobe::inject {
 namespace {
@@ -32,7 +33,7 @@ constexpr uint32_t kFirstVersionThatMayBeRefused = 27;
 constexpr uint32_t kEventRings = 64;
 // What the sampler takes of the memory cap: an eighth, and no more than it has use for.
 constexpr size_t kSamplerShare = 8, kMostSamplerBytes = 8u << 20;
-// One is in use for each launching thread; a pool of fewer loses most of what a few threads do.
+// Large ones: a pool of fewer loses most of what a few threads do.
 constexpr size_t kFewestBuffers = 16;
 
 uint32_t Pid() { return static_cast<uint32_t>(getpid()); }
@@ -120,8 +121,7 @@ void Session::MarkOwner() {
 void Session::OnBufferRequested(uint8_t** buffer, size_t* size, size_t* max_records) {
   Session& s = g_session;
   *max_records = 0;
-  *size = s.pool_.buffer_bytes();
-  *buffer = s.pool_.Acquire();
+  *buffer = s.pool_.Acquire(size);
   if (*buffer != nullptr) return;
   const int64_t now = s.clock_.Now();
   s.losses_.Add(LossCause::kPoolExhausted, 1, now, now);
@@ -156,25 +156,25 @@ bool Session::ReserveMemory() {
   const size_t pool_bytes = cap - kWriterBytes - kOtherBytes - sampler_bytes_;
   config_.buffer_kb = (config_.buffer_kb + 3) / 4 * 4;  // whole pages
   size_t buffer_bytes = static_cast<size_t>(config_.buffer_kb) << 10;
-  if (buffer_bytes + 64 > pool_bytes / kFewestBuffers) {
-    config_.buffer_kb = static_cast<int64_t>((pool_bytes / kFewestBuffers - 64) >> 12 << 2);
+  const size_t for_large = ActivityBuffers::BytesForLarge(pool_bytes, buffer_bytes);
+  if (buffer_bytes + 64 > for_large / kFewestBuffers) {
+    config_.buffer_kb = static_cast<int64_t>((for_large / kFewestBuffers - 64) >> 12 << 2);
     warnings_.Add(
         "GPUPROBE_BUFFER_KB reduced to %lld: GPUPROBE_MEMORY_MB=%lld has no room for more",
         static_cast<long long>(config_.buffer_kb), static_cast<long long>(config_.memory_mb));
     buffer_bytes = static_cast<size_t>(config_.buffer_kb) << 10;
   }
   if (!InitWriter() || !events_.Init(kEventRings)) return false;
-  size_t count = pool_bytes / (buffer_bytes + 64);
-  if (count > BufferPool::kMaxCount) count = BufferPool::kMaxCount;
+  uint32_t fewer = 0;
   if (api_.version != 0 && api_.version < kFirstVersionThatMayBeRefused) {
-    if (count > 1) --count;
+    fewer = 1;
     void* scratch = mmap(nullptr, buffer_bytes, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (scratch == MAP_FAILED) return false;
     scratch_ = static_cast<uint8_t*>(scratch);
     scratch_bytes_ = buffer_bytes;
   }
-  if (!pool_.Init(buffer_bytes, static_cast<uint32_t>(count))) return false;
+  if (!pool_.Init(pool_bytes, buffer_bytes, fewer)) return false;
   memory_bytes_ = kWriterBytes + pool_.reserved_bytes() + events_.reserved_bytes() +
                   scratch_bytes_ + sampler_bytes_ + sizeof(Session);
   return true;
@@ -230,6 +230,7 @@ bool Session::StartCapture() {
   options.all_api_calls = config_.all_api;
   options.synchronization = config_.sync;
   options.overhead = config_.overhead;
+  options.markers = config_.nvtx;
   options.graph_nodes = config_.graph_nodes;
   options.latency_timestamps = config_.latency_timestamps;
   char why[300];
@@ -291,6 +292,9 @@ void Session::Start(const char* door) {
     Off("record layouts of CUPTI version %u are not known", api_.version);
   } else {
     capturing = StartCapture();
+    if (config_.nvtx && api_.InitializeInjectionNvtx2 == nullptr) {
+      warnings_.Add("NVTX ranges are not recorded: this libcupti cannot take them");
+    }
   }
   if (capturing) StartSamplerThread();
   start_duration_ns_ = MonotonicNs() - begin;
@@ -309,6 +313,7 @@ void Session::Start(const char* door) {
   if (capturing) {
     phase_.compare_exchange_strong(starting, Phase::kActive, std::memory_order_release,
                                    std::memory_order_relaxed);
+    if (config_.nvtx) AttachWaitingNvtx(api_);
   }
 }
 

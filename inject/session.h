@@ -28,7 +28,7 @@
 #include "inject/thread_names.h"
 #include "inject/trace_file.h"
 #include "proto/trace_writer.h"
-#include "ringbuf/buffer_pool.h"
+#include "ringbuf/activity_buffers.h"
 #include "ringbuf/loss.h"
 #include "ringbuf/thread_rings.h"
 #include "sampler/host_sampler.h"
@@ -136,7 +136,7 @@ class Session {
   cupti::CuptiApi api_;
   cupti::ActivitySource source_;  // under the control lock, but for Flush and TakeDropped
   cupti::TraceClock clock_;
-  BufferPool pool_;
+  ActivityBuffers pool_;
   ThreadRings events_;
   LossCounters losses_;
 
@@ -162,6 +162,7 @@ class Session {
   proto::TraceWriter writer_;
   ThreadNames thread_names_;
   bool capture_written_ = false;
+  bool graph_nodes_told_ = false;  // the last CaptureInfo said that graphs are recorded by node
   uint64_t cupti_bytes_ = 0, buffers_completed_ = 0, flush_calls_ = 0, flush_ns_ = 0;
 };
 

@@ -19,6 +19,8 @@ namespace {
 
 // Above what hosts use; below the usual soft limit of 1024.
 constexpr int kPreferredDescriptor = 700;
+// Against a host that closes all descriptors in a loop while we open ours.
+constexpr int kReopenTries = 100;
 
 bool MakeDirectories(const char* path) {
   char part[1024];
@@ -39,17 +41,14 @@ bool MakeDirectories(const char* path) {
   return true;
 }
 
-int MoveHigh(int fd) {
+// A number out of the host's way for what `fd` is; -1: none.
+int DuplicateHigh(int fd) {
   struct rlimit limit;
   int wanted = kPreferredDescriptor;
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur <= static_cast<rlim_t>(wanted)) {
     wanted = static_cast<int>(limit.rlim_cur) - 8;
   }
-  if (wanted <= fd) return fd;
-  const int high = fcntl(fd, F_DUPFD_CLOEXEC, wanted);
-  if (high < 0) return fd;
-  close(fd);
-  return high;
+  return wanted <= fd ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, wanted);
 }
 
 // A host name as part of a file name.
@@ -91,9 +90,24 @@ bool TraceFile::Create() {
   if (syscall(SYS_lstat, path_, &s) != 0) return errno_ = errno, false;
   device_ = s.st_dev;
   inode_ = s.st_ino;
-  if (!IsOurs(fd)) return Reopen();
-  fd_ = MoveHigh(fd);
-  return IsOurs(fd_) || Reopen();
+  return Adopt(fd) || Reopen();
+}
+
+// Moves to a high number, unless `fd` is not ours any more: the host may close all numbers, and
+// take this one, at any time. What is closed here is looked at right before.
+bool TraceFile::Adopt(int fd) {
+  if (!IsOurs(fd)) return false;
+  fd_ = fd;
+  const int high = DuplicateHigh(fd);
+  if (high < 0) return true;
+  if (IsOurs(high)) {
+    fd_ = high;
+    if (IsOurs(fd)) close(fd);
+    return true;
+  }
+  close(high);  // of what the host has put at `fd` meanwhile
+  fd_ = -1;
+  return false;
 }
 
 bool TraceFile::IsOurs(int fd) const {
@@ -103,12 +117,12 @@ bool TraceFile::IsOurs(int fd) const {
 
 // The descriptor is not ours any more: it is never closed.
 bool TraceFile::Reopen() {
-  const int fd = open(path_, O_WRONLY | O_CLOEXEC | O_APPEND | O_NOFOLLOW);
-  if (fd < 0) return errno_ = errno, false;
-  fd_ = MoveHigh(fd);
-  if (IsOurs(fd_)) return true;
-  close(fd_);
   fd_ = -1;
+  for (int i = 0; i < kReopenTries; ++i) {
+    const int fd = open(path_, O_WRONLY | O_CLOEXEC | O_APPEND | O_NOFOLLOW);
+    if (fd < 0) return errno_ = errno, false;
+    if (Adopt(fd)) return true;
+  }
   errno_ = ESTALE;
   return false;
 }
@@ -131,12 +145,15 @@ bool TraceFile::Append(const uint8_t* data, size_t size) {
     return false;
   }
   size_t done = 0;
+  int reopened = 0;
   while (done < size) {
     const ssize_t n = write(fd_, data + done, size - done);
     if (n > 0) {
       done += static_cast<size_t>(n);
     } else if (n < 0 && errno == EINTR) {
       continue;
+    } else if (n < 0 && errno == EBADF && reopened++ < kReopenTries && Reopen()) {
+      continue;  // closed since it was looked at
     } else {
       errno_ = n < 0 ? errno : EIO;
       failed_ = true;

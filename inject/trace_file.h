@@ -43,6 +43,7 @@ class TraceFile {
   bool Create();
   bool Usable();  // descriptor is still our file, reopened if need be
   bool IsOurs(int fd) const;
+  bool Adopt(int fd);
   bool Reopen();
 
   char directory_[1024] = {};

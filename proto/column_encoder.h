@@ -32,9 +32,10 @@ inline constexpr size_t kGraphMaxBytes = kTimesMaxBytes + 5 + 5;
 inline constexpr size_t kSyncMaxBytes = kTimesMaxBytes + 2 + 5 + 5 + 5 + 5 + 10 + 5;
 inline constexpr size_t kCudaEventMaxBytes = 5 + 5 + 5 + 5 + 10;
 inline constexpr size_t kOverheadMaxBytes = kTimesMaxBytes + 5 + 2 + 5 + 5 + 5 + 5 + 5;
+inline constexpr size_t kMarkerMaxBytes = 10 + 1 + 5 + 3 + 3 + 5;
 // Tags, lengths and scalar fields of one batch: 14 columns of 2 + 4, 5 scalars of 2 + 5, the packet
-// 2 x 5; and the overrun that PutVarint asks for.
-inline constexpr size_t kBatchMaxBytes = 14 * 6 + 5 * 7 + 10 + kMaxVarintBytes;
+// 2 x 5; and the overrun that PutVarint asks for, in each column that is written beside others.
+inline constexpr size_t kBatchMaxBytes = 14 * 6 + 5 * 7 + 10 + 4 * kMaxVarintBytes;
 
 class ColumnEncoder {
  public:
@@ -46,9 +47,15 @@ class ColumnEncoder {
 
  private:
   struct TimeFields;
+  struct HotFields;
   struct Batch;
   template <class T>
   void Times(const Batch& batch, const T* items, const TimeFields& fields);
+  // Both return the flags that any of the records has.
+  template <class T>
+  uint16_t HotColumns(const Batch& batch, const T* items, const HotFields& fields);
+  template <class T, class Index>
+  uint16_t SplitColumns(uint32_t count, const T* items, const HotFields& fields, Index index);
   void Kernels(const Staging& staging, const Batch& batch);
   void Api(const Staging& staging, const Batch& batch);
   void Copies(const Staging& staging, const Batch& batch);
@@ -57,6 +64,7 @@ class ColumnEncoder {
   void Syncs(const Staging& staging);
   void CudaEvents(const Staging& staging);
   void Overheads(const Staging& staging);
+  void Markers(const Staging& staging);
   template <class T>
   void Lanes(Staging* staging, LaneClass lane_class, const StagedArray<T>& items,
              void (ColumnEncoder::*encode)(const Staging&, const Batch&));

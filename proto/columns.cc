@@ -12,18 +12,7 @@ namespace {
 
 using google::protobuf::RepeatedField;
 
-// Optional columns, by the bit that they have in BatchColumns::zero_columns.
-enum OptionalColumn : uint32_t {
-  kGraphId,
-  kGraphNodeId,
-  kQueuedBefore,
-  kSubmittedBefore,
-  kResult,
-  kFlags,
-  kValue,
-  kEventSyncId,
-  kEvent,
-};
+using Optional = BatchColumns::Optional;
 
 void SetCount(uint32_t claimed, std::initializer_list<size_t> column_sizes, BatchColumns* out) {
   const size_t longest = std::max(column_sizes);
@@ -42,19 +31,8 @@ void Copy(const RepeatedField<In>& column, size_t count, std::vector<Out>* out) 
   std::fill(out->begin() + static_cast<std::ptrdiff_t>(present), out->end(), Out{0});
 }
 
-template <class T>
-void Zero(OptionalColumn which, BatchColumns* columns, std::vector<T>* out) {
-  const uint32_t bit = 1u << which;
-  if ((columns->zero_columns & bit) != 0) {
-    out->resize(columns->count);  // what it grows by is zero, too
-  } else {
-    out->assign(columns->count, T{0});
-  }
-  columns->zero_columns |= bit;
-}
-
 template <class Out, class In>
-void CopyOptional(const RepeatedField<In>& column, OptionalColumn which, BatchColumns* columns,
+void CopyOptional(const RepeatedField<In>& column, Optional which, BatchColumns* columns,
                   std::vector<Out>* out) {
   if (column.empty()) {
     Zero(which, columns, out);
@@ -202,7 +180,7 @@ void DecodeGpu(const Batch& batch, const FrameHeader& header, GpuColumns* out) {
       out->end_ns.assign(out->count, 0);
   }
   Correlations(batch.correlation_delta(), out);
-  CopyOptional(batch.graph_id(), kGraphId, out, &out->graph_id);
+  CopyOptional(batch.graph_id(), BatchColumns::kGraphId, out, &out->graph_id);
 }
 
 template <class Field>
@@ -219,9 +197,10 @@ void Decode(const KernelBatch& batch, const FrameHeader& header, KernelColumns* 
            out);
   DecodeGpu(batch, header, out);
   Copy(batch.shape(), out->count, &out->shape);
-  CopyOptional(batch.graph_node_id(), kGraphNodeId, out, &out->graph_node_id);
-  CopyOptional(batch.queued_before(), kQueuedBefore, out, &out->queued_before_ns);
-  CopyOptional(batch.submitted_before(), kSubmittedBefore, out, &out->submitted_before_ns);
+  CopyOptional(batch.graph_node_id(), BatchColumns::kGraphNodeId, out, &out->graph_node_id);
+  CopyOptional(batch.queued_before(), BatchColumns::kQueuedBefore, out, &out->queued_before_ns);
+  CopyOptional(batch.submitted_before(), BatchColumns::kSubmittedBefore, out,
+               &out->submitted_before_ns);
 }
 
 void Decode(const CopyBatch& batch, const FrameHeader& header, CopyColumns* out) {
@@ -233,7 +212,7 @@ void Decode(const CopyBatch& batch, const FrameHeader& header, CopyColumns* out)
   DecodeGpu(batch, header, out);
   Copy(batch.shape(), out->count, &out->shape);
   Copy(batch.bytes(), out->count, &out->bytes);
-  CopyOptional(batch.graph_node_id(), kGraphNodeId, out, &out->graph_node_id);
+  CopyOptional(batch.graph_node_id(), BatchColumns::kGraphNodeId, out, &out->graph_node_id);
 }
 
 void Decode(const SetBatch& batch, const FrameHeader& header, SetColumns* out) {
@@ -243,10 +222,10 @@ void Decode(const SetBatch& batch, const FrameHeader& header, SetColumns* out) {
            out);
   DecodeGpu(batch, header, out);
   Copy(batch.memory_kind(), out->count, &out->memory_kind);
-  CopyOptional(batch.value(), kValue, out, &out->value);
-  CopyOptional(batch.flags(), kFlags, out, &out->flags);
+  CopyOptional(batch.value(), BatchColumns::kValue, out, &out->value);
+  CopyOptional(batch.flags(), BatchColumns::kFlags, out, &out->flags);
   Copy(batch.bytes(), out->count, &out->bytes);
-  CopyOptional(batch.graph_node_id(), kGraphNodeId, out, &out->graph_node_id);
+  CopyOptional(batch.graph_node_id(), BatchColumns::kGraphNodeId, out, &out->graph_node_id);
 }
 
 void Decode(const GraphBatch& batch, const FrameHeader& header, GraphColumns* out) {
@@ -266,12 +245,12 @@ void Decode(const ApiBatch& batch, const FrameHeader& header, ApiColumns* out) {
   Times(TimesOf(batch), header, out);
   Correlations(batch.correlation_delta(), out);
   Copy(batch.symbol(), out->count, &out->symbol);
-  Zero(kResult, out, &out->result);
+  Zero(BatchColumns::kResult, out, &out->result);
   const int failed = std::min(batch.failed_index_size(), batch.failed_result_size());
   for (int i = 0; i < failed; ++i) {
     if (batch.failed_index(i) >= out->count) continue;
     out->result[batch.failed_index(i)] = batch.failed_result(i);
-    out->zero_columns &= ~(1u << kResult);
+    out->zero_columns &= ~(1u << BatchColumns::kResult);
   }
 }
 
@@ -285,9 +264,9 @@ void Decode(const SyncBatch& batch, const FrameHeader& header, SyncColumns* out)
   Copy(batch.type(), out->count, &out->type);
   Copy(batch.context_plus1(), out->count, &out->context_plus1);
   Copy(batch.stream_plus1(), out->count, &out->stream_plus1);
-  CopyOptional(batch.event_plus1(), kEvent, out, &out->event_plus1);
-  CopyOptional(batch.event_sync_id(), kEventSyncId, out, &out->event_sync_id);
-  CopyOptional(batch.result(), kResult, out, &out->result);
+  CopyOptional(batch.event_plus1(), BatchColumns::kEvent, out, &out->event_plus1);
+  CopyOptional(batch.event_sync_id(), BatchColumns::kEventSyncId, out, &out->event_sync_id);
+  CopyOptional(batch.result(), BatchColumns::kResult, out, &out->result);
 }
 
 void Decode(const CudaEventBatch& batch, const FrameHeader& header, CudaEventColumns* out) {
@@ -297,7 +276,7 @@ void Decode(const CudaEventBatch& batch, const FrameHeader& header, CudaEventCol
   Copy(batch.context(), out->count, &out->context);
   Copy(batch.stream_plus1(), out->count, &out->stream_plus1);
   Copy(batch.event(), out->count, &out->event);
-  CopyOptional(batch.event_sync_id(), kEventSyncId, out, &out->event_sync_id);
+  CopyOptional(batch.event_sync_id(), BatchColumns::kEventSyncId, out, &out->event_sync_id);
 }
 
 void Decode(const OverheadBatch& batch, const FrameHeader& header, OverheadColumns* out) {
@@ -313,6 +292,17 @@ void Decode(const OverheadBatch& batch, const FrameHeader& header, OverheadColum
   Copy(batch.device_plus1(), out->count, &out->device_plus1);
   Copy(batch.context_plus1(), out->count, &out->context_plus1);
   Copy(batch.stream_plus1(), out->count, &out->stream_plus1);
+}
+
+void Decode(const MarkerBatch& batch, const FrameHeader& header, MarkerColumns* out) {
+  SetCount(batch.count(), {Size(batch.time_delta()), Size(batch.flags()), Size(batch.id_delta())},
+           out);
+  TimesFromStarts(batch.time_delta(), nullptr, header, out);
+  Correlations(batch.id_delta(), out);
+  Copy(batch.flags(), out->count, &out->flags);
+  Copy(batch.name(), out->count, &out->name);
+  Copy(batch.domain(), out->count, &out->domain);
+  Copy(batch.thread(), out->count, &out->thread);
 }
 
 }  // namespace gpuprobe::proto

@@ -38,9 +38,22 @@ struct BatchColumns {
   std::vector<int64_t> start_ns, end_ns;  // CudaEventColumns: empty
   std::vector<uint32_t> correlation;
 
-  // Bit i: optional column i holds only zeros, so that an absent one costs nothing again. Not for
-  // users.
+  // Optional columns that nearly never stand in a file.
+  enum Optional : uint32_t {
+    kGraphId,
+    kGraphNodeId,
+    kQueuedBefore,
+    kSubmittedBefore,
+    kResult,
+    kFlags,
+    kValue,
+    kEventSyncId,
+    kEvent,
+  };
+  // Bit i: optional column i is there and holds only zeros, so that an absent one costs nothing
+  // again. Users may ask, to leave such a column unread.
   uint32_t zero_columns = 0;
+  bool OnlyZeros(Optional column) const { return (zero_columns >> column & 1) != 0; }
 };
 
 struct GpuColumns : BatchColumns {
@@ -88,6 +101,11 @@ struct OverheadColumns : BatchColumns {
   std::vector<uint32_t> kind, object_kind, thread, device_plus1, context_plus1, stream_plus1;
 };
 
+// start_ns and end_ns are both the record's time; `correlation` is its id.
+struct MarkerColumns : BatchColumns {
+  std::vector<uint32_t> flags, name, domain, thread;  // name, domain: Dictionary.marker_names
+};
+
 void Decode(const KernelBatch& batch, const FrameHeader& header, KernelColumns* out);
 void Decode(const CopyBatch& batch, const FrameHeader& header, CopyColumns* out);
 void Decode(const SetBatch& batch, const FrameHeader& header, SetColumns* out);
@@ -96,6 +114,19 @@ void Decode(const ApiBatch& batch, const FrameHeader& header, ApiColumns* out);
 void Decode(const SyncBatch& batch, const FrameHeader& header, SyncColumns* out);
 void Decode(const CudaEventBatch& batch, const FrameHeader& header, CudaEventColumns* out);
 void Decode(const OverheadBatch& batch, const FrameHeader& header, OverheadColumns* out);
+void Decode(const MarkerBatch& batch, const FrameHeader& header, MarkerColumns* out);
+
+// For the decoders: makes an optional column of zeros, at no cost where it is one already.
+template <class T>
+void Zero(BatchColumns::Optional which, BatchColumns* columns, std::vector<T>* out) {
+  const uint32_t bit = 1u << which;
+  if ((columns->zero_columns & bit) != 0) {
+    out->resize(columns->count);  // what it grows by is zero, too
+  } else {
+    out->assign(columns->count, T{0});
+  }
+  columns->zero_columns |= bit;
+}
 
 }  // namespace gpuprobe::proto
 

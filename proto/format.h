@@ -24,6 +24,8 @@ inline constexpr size_t kMaxFrameMessages = 1u << 18;
 // Nor may a batch have more records; the writer's default is 65,536.
 inline constexpr size_t kMaxBatchRecords = 1u << 20;
 inline constexpr size_t kMaxNameBytes = 64u << 10;  // longer names are cut
+// Of NVTX ranges: an application may make up a new one each time.
+inline constexpr size_t kMaxMarkerNameBytes = 256;
 // Low bits of a time that stand in a bytes column of their own (gpuprobe.proto, "Split times").
 inline constexpr uint32_t kTimeShift = 8;
 inline constexpr char kFileSuffix[] = ".gpuprobe";
@@ -40,6 +42,7 @@ enum PacketField : uint32_t {
   kPacketCudaEvents = 8,
   kPacketDictionary = 9,
   kPacketFrameHeader = 10,
+  kPacketMarkers = 11,
   kPacketLoss = 18,
   kPacketBlind = 19,
   kPacketEnd = 21,

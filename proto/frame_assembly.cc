@@ -26,7 +26,7 @@ constexpr size_t kDictionaryBytes = FrameDictionary::kBytes + Facts::kMaxBytes +
 constexpr size_t kLossBytes = 64;
 constexpr size_t kBlindBytes = 2 * kTextBytes + 40;
 constexpr size_t kEndBytes = kTextBytes + 48;
-constexpr size_t kLanelessBatches = 3;
+constexpr size_t kLanelessBatches = 4;
 constexpr size_t kFixedBytes = kHeaderBytes + kSessionBytes + kDictionaryBytes +
                                kCauses * kLossBytes + kMaxBlinds * kBlindBytes + kEndBytes +
                                kLanelessBatches * kBatchMaxBytes;
@@ -70,6 +70,7 @@ bool TraceWriter::State::Init(const WriterOptions& o, const WriterHooks& h, Aren
   compressor.TakeOutput(arena, raw_bytes);
   if (!arena->fits()) return false;
   batch_limit = raw_bytes - kFixedBytes;
+  AskOffset();
   return compressor.Init();
 }
 
@@ -239,6 +240,7 @@ bool TraceWriter::State::WriteFrame(const EndInfo* end) {
   }
   ++sequence;  // also of a frame that is lost: the hole shows where
   BeginFrame();
+  AskOffset();
   return written;
 }
 

@@ -10,7 +10,7 @@ namespace gpuprobe::proto {
 namespace {
 
 // Fields of Dictionary and of its entries.
-constexpr uint32_t kNames = 1, kShapes = 2, kApiSymbols = 3, kCopyShapes = 4;
+constexpr uint32_t kNames = 1, kShapes = 2, kApiSymbols = 3, kCopyShapes = 4, kMarkerNames = 8;
 
 constexpr char kUnreadableName[] = "(name could not be read)";
 // A tag and a length in front of a name; the largest entry that is no name (17 fields of 2 + 5
@@ -26,11 +26,11 @@ static_assert(offsetof(KernelRecord, registers_per_thread) +
                   sizeof(KernelRecord::registers_per_thread) - offsetof(KernelRecord, name) ==
               64);
 
-// memcmp would be a call; this is a dozen instructions.
-bool SameWords(const uint64_t (&a)[8], const uint64_t (&b)[8]) {
-  uint64_t difference = 0;
-  for (int i = 0; i < 8; ++i) difference |= a[i] ^ b[i];
-  return difference == 0;
+// The record's launch configuration, read where it stands.
+inline uint64_t ShapeWord(const KernelRecord& r, size_t i) {
+  uint64_t word;
+  std::memcpy(&word, reinterpret_cast<const char*>(&r) + offsetof(KernelRecord, name) + 8 * i, 8);
+  return word;
 }
 
 uint64_t HashBytes(const char* text, size_t size) {
@@ -68,6 +68,7 @@ void FrameDictionary::Take(Arena* arena, const WriterHooks& hooks) {
   shape_slots_ = arena->Take<uint32_t>(kShapeSlots);
   api_symbols_.Take(arena);
   copy_shapes_.Take(arena);
+  marker_names_.Take(arena);
 }
 
 void FrameDictionary::BeginFrame() {
@@ -75,10 +76,12 @@ void FrameDictionary::BeginFrame() {
   if (name_count_ != 0) std::memset(name_slots_, 0, kNameSlots * sizeof(*name_slots_));
   if (shape_entries_ != 0) std::memset(shape_slots_, 0, kShapeSlots * sizeof(*shape_slots_));
   name_count_ = shape_entries_ = shape_count_ = 0;
+  std::memset(direct_symbols_, 0, sizeof(direct_symbols_));
   placeholder_ = 0;
   pointers_.Clear();
   api_symbols_.Clear();
   copy_shapes_.Clear();
+  marker_names_.Clear();
 }
 
 void FrameDictionary::BeginBuffer() {
@@ -141,18 +144,42 @@ bool FrameDictionary::NameAt(const char* pointer, uint32_t* id) {
   return true;
 }
 
+// memcmp would be a call; this is a dozen instructions.
+bool FrameDictionary::IsShape(const ShapeEntry& entry, const KernelRecord& r) {
+  uint64_t difference = static_cast<uint64_t>(entry.launch_type ^ r.launch_type) |
+                        static_cast<uint64_t>(entry.device_launched ^ r.device_launched);
+  for (size_t i = 0; i < kShapeWords; ++i) difference |= entry.words[i] ^ ShapeWord(r, i);
+  return difference == 0;
+}
+
+// Two sums of products instead of a chain: the products do not wait for each other.
+uint64_t FrameDictionary::HashShape(const KernelRecord& r) {
+  const uint64_t even = ShapeWord(r, 0) + ShapeWord(r, 2) * 0x9fb21c651e98df25u +
+                        ShapeWord(r, 4) * 0xd6e8feb86659fd93u +
+                        ShapeWord(r, 6) * 0xc2b2ae3d27d4eb4fu;
+  const uint64_t odd = ShapeWord(r, 1) + ShapeWord(r, 3) * 0xa0761d6478bd642fu +
+                       ShapeWord(r, 5) * 0x8ebc6af09c88c6e3u +
+                       ShapeWord(r, 7) * 0x589965cc75374cc3u;
+  return Mix(even, odd);
+}
+
+uint32_t FrameDictionary::KnownShape(const KernelRecord& r) const {
+  const uint32_t index = shape_slots_[HashShape(r) & (kShapeSlots - 1)];
+  if (index == 0) return kUnknown;
+  const ShapeEntry& entry = shapes_[index - 1];
+  if (!IsShape(entry, r) || entry.pointer_generation != pointer_generation_ ||
+      (entry.name == placeholder_ && placeholder_ != 0)) {
+    return kUnknown;
+  }
+  return entry.id;
+}
+
 bool FrameDictionary::Shape(const KernelRecord& r, ShapeRef* out) {
-  uint64_t words[kShapeWords];
-  std::memcpy(words, reinterpret_cast<const char*>(&r) + offsetof(KernelRecord, name),
-              sizeof(words));
-  const uint64_t hash = Mix(Mix(words[0], words[1]) ^ Mix(words[2], words[3]),
-                            Mix(words[4], words[5]) ^ Mix(words[6], words[7]));
-  size_t slot = hash & (kShapeSlots - 1);
+  size_t slot = HashShape(r) & (kShapeSlots - 1);
   ShapeEntry* entry = nullptr;
   for (; shape_slots_[slot] != 0; slot = (slot + 1) & (kShapeSlots - 1)) {
     ShapeEntry* candidate = &shapes_[shape_slots_[slot] - 1];
-    if (SameWords(candidate->words, words) && candidate->launch_type == r.launch_type &&
-        candidate->device_launched == r.device_launched) {
+    if (IsShape(*candidate, r)) {
       entry = candidate;
       break;
     }
@@ -166,7 +193,7 @@ bool FrameDictionary::Shape(const KernelRecord& r, ShapeRef* out) {
       if (entry == nullptr) {
         entry = &shapes_[shape_entries_];
         shape_slots_[slot] = ++shape_entries_;
-        std::memcpy(entry->words, words, sizeof(words));
+        for (size_t i = 0; i < kShapeWords; ++i) entry->words[i] = ShapeWord(r, i);
         entry->launch_type = r.launch_type;
         entry->device_launched = r.device_launched;
       }
@@ -177,6 +204,42 @@ bool FrameDictionary::Shape(const KernelRecord& r, ShapeRef* out) {
   }
   out->id = entry->id;
   out->name_replaced = entry->name == placeholder_ && placeholder_ != 0;
+  return true;
+}
+
+bool FrameDictionary::MarkerName(const char* pointer, uint16_t* id, bool* replaced) {
+  *id = 0;
+  if (pointer == nullptr) return true;
+  // Kernels' names have 0 there: one map for both.
+  const FrameKey key = {reinterpret_cast<uintptr_t>(pointer), 1};
+  if (const uint32_t* known = pointers_.Find(key)) {
+    *id = static_cast<uint16_t>(*known);
+    return true;
+  }
+  int64_t size = -1;
+  if (hooks_.read_name != nullptr)
+    size = hooks_.read_name(hooks_.user, pointer, scratch_, kMaxMarkerNameBytes);
+  const char* text = scratch_;
+  *replaced = size < 0;
+  if (size < 0) {
+    text = kUnreadableName;
+    size = sizeof(kUnreadableName) - 1;
+  }
+  size_t bytes = static_cast<size_t>(size);
+  if (bytes >= kMaxMarkerNameBytes) bytes = CutPoint(scratch_, kMaxMarkerNameBytes);
+  if (!*replaced) ReplaceInvalidUtf8(scratch_, bytes);
+  // 128 bits of length and hash stand for the text: nothing else tells names apart here.
+  const FrameKey name = {HashBytes(text, bytes), bytes};
+  if (const uint32_t* known = marker_names_.Find(name)) {
+    *id = static_cast<uint16_t>(*known);
+  } else {
+    if (marker_names_.full() || encoded_.room() < bytes + kNameOverheadBytes) return false;
+    encoded_.Bytes(kMarkerNames, text, bytes);
+    *id = static_cast<uint16_t>(marker_names_.size() + 1);
+    marker_names_.Insert(name, *id);
+  }
+  if (pointers_.full()) pointers_.Clear();
+  pointers_.Insert(key, *id);
   return true;
 }
 
@@ -230,6 +293,9 @@ bool FrameDictionary::ApiSymbol(ApiDomain domain, uint32_t cbid, uint16_t* id) {
   encoded_.Close(mark);
   *id = static_cast<uint16_t>(api_symbols_.size());
   api_symbols_.Insert(key, *id);
+  if (cbid < kDirectSymbols) {
+    direct_symbols_[static_cast<size_t>(domain)][cbid] = static_cast<uint16_t>(*id + 1);
+  }
   return true;
 }
 

@@ -32,8 +32,10 @@ class FrameDictionary {
   static constexpr uint32_t kMaxShapes = 8192;
   static constexpr uint32_t kMaxApiSymbols = 2048;
   static constexpr uint32_t kMaxCopyShapes = 2048;
+  static constexpr uint32_t kMaxMarkerNames = 4096;
   // Id 0xffff is never given: all ids fit 16 bits in the staged records.
-  static_assert(kMaxShapes < 0xffff && kMaxApiSymbols < 0xffff && kMaxCopyShapes < 0xffff);
+  static_assert(kMaxMarkerNames < 0xffff && kMaxShapes < 0xffff && kMaxApiSymbols < 0xffff &&
+                kMaxCopyShapes < 0xffff);
 
   void Take(Arena* arena, const WriterHooks& hooks);
   void BeginFrame();
@@ -47,7 +49,20 @@ class FrameDictionary {
   // False: no room, close the frame and ask again.
   [[nodiscard]] bool Shape(const KernelRecord& r, ShapeRef* out);
   [[nodiscard]] bool ApiSymbol(ApiDomain domain, uint32_t cbid, uint16_t* id);
+  // The name at a pointer, cut at kMaxMarkerNameBytes: an id of marker_names; nullptr: 0.
+  [[nodiscard]] bool MarkerName(const char* pointer, uint16_t* id, bool* replaced);
   [[nodiscard]] bool CopyShape(const CopyRecord& r, uint16_t* id);
+
+  // Short cuts for what this frame has seen: the id, or kUnknown, which only means that the full
+  // question has to be asked.
+  static constexpr uint32_t kUnknown = 0xffff;
+  uint32_t KnownApiSymbol(ApiDomain domain, uint32_t cbid) const {
+    return cbid < kDirectSymbols
+               ? (uint32_t{direct_symbols_[static_cast<size_t>(domain)][cbid]} - 1) & kUnknown
+               : kUnknown;
+  }
+  // Also kUnknown where the name could not be read.
+  uint32_t KnownShape(const KernelRecord& r) const;
 
   // Fields of the Dictionary message, as they stand in the frame.
   const WireWriter& encoded() const { return encoded_; }
@@ -63,6 +78,8 @@ class FrameDictionary {
     uint8_t launch_type;
     bool device_launched;
   };
+  // CUDA 13's calls end at 867.
+  static constexpr uint32_t kDirectSymbols = 1024;
   struct NameEntry {
     uint64_t hash;
     uint32_t offset, size;  // of the bytes in encoded_
@@ -75,6 +92,8 @@ class FrameDictionary {
   bool InternName(const char* text, size_t size, uint32_t* id);
   bool Placeholder(uint32_t* id);
   bool AddShape(const KernelRecord& r, uint32_t name, uint16_t* id);
+  static uint64_t HashShape(const KernelRecord& r);
+  static bool IsShape(const ShapeEntry& entry, const KernelRecord& r);
 
   WriterHooks hooks_ = {};
   WireWriter encoded_;
@@ -92,8 +111,12 @@ class FrameDictionary {
   uint32_t shape_entries_ = 0;
   uint32_t shape_count_ = 0;  // ids given; more than entries if a pointer changed its name
 
+  uint32_t last_shape_ = 0;  // entry of the last kernel
+
   FrameMap<kMaxApiSymbols> api_symbols_;
+  uint16_t direct_symbols_[2][kDirectSymbols] = {};  // id + 1, by domain and cbid; 0: not known
   FrameMap<kMaxCopyShapes> copy_shapes_;
+  FrameMap<kMaxMarkerNames> marker_names_;  // length and hash -> id
 };
 
 }  // namespace gpuprobe::proto

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "google/protobuf/descriptor.h"
@@ -70,7 +71,9 @@ void AppendVarint(uint64_t value, std::string* out) {
 }
 
 bool IsBatch(uint64_t tag) {
-  return (tag & 7) == 2 && tag >> 3 >= kPacketKernels && tag >> 3 <= kPacketCudaEvents;
+  if ((tag & 7) != 2) return false;
+  const uint64_t field = tag >> 3;
+  return (field >= kPacketKernels && field <= kPacketCudaEvents) || field == kPacketMarkers;
 }
 
 // The fields of a batch that are no columns.
@@ -126,19 +129,61 @@ size_t CountMessages(std::string_view data) {
   return count;
 }
 
-void CountUnknownFields(const google::protobuf::Message& message, uint64_t* fields) {
+// Decodes the batches of a frame and leaves the rest of it in `rest`, with an empty packet for each
+// batch that was taken. The levels that CountMessages has seen are well-formed. False: the header
+// is no valid protobuf.
+bool TakeBatches(std::string_view data, FrameBatches* batches, std::string* rest) {
+  constexpr std::string_view kEmptyPacket("\x0a\x00", 2);
+  constexpr size_t kMostPrefixBytes = 6;  // tag and length
+  std::string_view left = data;
+  Packet header;
+  for (int index = 0; !left.empty(); ++index) {
+    uint64_t tag;
+    std::string_view packet;
+    const std::string_view from_here = left;
+    if (!ReadField(&left, &tag, &packet)) return false;
+    const bool is_packet = tag == static_cast<uint64_t>(kTracePacketTag);
+    if (index == 0 &&
+        !(is_packet && header.ParseFromArray(packet.data(), static_cast<int>(packet.size())))) {
+      return false;
+    }
+    // A length that is written longer than it need be is libprotobuf's to judge.
+    const size_t prefix_bytes = from_here.size() - left.size() - packet.size();
+    if (is_packet && prefix_bytes <= kMostPrefixBytes &&
+        batches->Take(packet, index, header.frame_header())) {
+      rest->append(kEmptyPacket);
+    } else {
+      rest->append(from_here.substr(0, from_here.size() - left.size()));
+      index -= is_packet ? 0 : 1;
+    }
+  }
+  return true;
+}
+
+bool HoldsMessages(const google::protobuf::Descriptor& type) {
+  for (int i = 0; i < type.field_count(); ++i) {
+    if (type.field(i)->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE)
+      return true;
+  }
+  return false;
+}
+
+void CountUnknownFields(const google::protobuf::Message& message, bool holds_messages,
+                        uint64_t* fields) {
   const google::protobuf::Reflection* reflection = message.GetReflection();
   *fields += static_cast<uint64_t>(reflection->GetUnknownFields(message).field_count());
+  if (!holds_messages) return;
   std::vector<const google::protobuf::FieldDescriptor*> present;
   reflection->ListFields(message, &present);
   for (const auto* field : present) {
     if (field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) continue;
+    const bool deeper = HoldsMessages(*field->message_type());
     if (!field->is_repeated()) {
-      CountUnknownFields(reflection->GetMessage(message, field), fields);
+      CountUnknownFields(reflection->GetMessage(message, field), deeper, fields);
       continue;
     }
     for (int i = 0; i < reflection->FieldSize(message, field); ++i) {
-      CountUnknownFields(reflection->GetRepeatedMessage(message, field, i), fields);
+      CountUnknownFields(reflection->GetRepeatedMessage(message, field, i), deeper, fields);
     }
   }
 }
@@ -180,13 +225,19 @@ std::string WithoutColumns(std::string_view data) {
   return out;
 }
 
-const char* ParseFrame(std::string_view data, Trace* trace) {
+const char* ParseFrame(std::string_view data, Trace* trace, FrameBatches* batches) {
   // Damage is reported by the reader, not line by line on stderr by libprotobuf.
   const google::protobuf::LogSilencer silencer;
   if (!BeginsLikeFrame(data)) return "does not begin with a FrameHeader";
   const size_t messages = CountMessages(data);
   if (messages == SIZE_MAX) return "no valid protobuf";
   if (messages > kMaxFrameMessages) return "too many packets or dictionary entries";
+  std::string rest;
+  if (batches != nullptr) {
+    batches->Clear();
+    if (!TakeBatches(data, batches, &rest)) return "no valid protobuf";
+    data = rest;
+  }
   if (!trace->ParseFromArray(data.data(), static_cast<int>(data.size())))
     return "no valid protobuf";
   if (trace->packet_size() == 0 || !trace->packet(0).has_frame_header()) {
@@ -195,14 +246,16 @@ const char* ParseFrame(std::string_view data, Trace* trace) {
   return nullptr;
 }
 
-void CountUnknown(const Trace& trace, uint64_t* packets, uint64_t* fields) {
+void CountUnknown(const Trace& trace, const FrameBatches& batches, uint64_t* packets,
+                  uint64_t* fields) {
   for (const Packet& packet : trace.packet()) {
     if (packet.data_case() == Packet::DATA_NOT_SET) {
       ++*packets;
     } else {
-      CountUnknownFields(packet, fields);
+      CountUnknownFields(packet, true, fields);
     }
   }
+  *packets -= batches.batches().size();
   *fields += static_cast<uint64_t>(trace.GetReflection()->GetUnknownFields(trace).field_count());
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "proto/frame_batches.h"
 #include "proto/gpuprobe.pb.h"
 
 namespace gpuprobe::proto {
@@ -22,10 +23,13 @@ std::string WithoutColumns(std::string_view data);
 
 // nullptr, or why the frame is none. A frame with more than kMaxFrameMessages packets and
 // dictionary entries is refused before libprotobuf makes objects of them.
-const char* ParseFrame(std::string_view data, Trace* trace);
+// `batches`: nullptr, or where to decode what can be decoded without libprotobuf; these packets are
+// then empty in `trace`, in their places.
+const char* ParseFrame(std::string_view data, Trace* trace, FrameBatches* batches = nullptr);
 
-// Adds what this version does not know: packets, and fields at any depth.
-void CountUnknown(const Trace& trace, uint64_t* packets, uint64_t* fields);
+// Adds what this version does not know: packets, and fields at any depth. `batches`: of ParseFrame.
+void CountUnknown(const Trace& trace, const FrameBatches& batches, uint64_t* packets,
+                  uint64_t* fields);
 
 }  // namespace gpuprobe::proto
 

@@ -26,6 +26,7 @@ void Staging::Take(Arena* arena, uint32_t max_records) {
   cuda_events.Take(arena, rare);
   graphs.Take(arena, rare);
   overheads.Take(arena, very_rare);
+  markers.Take(arena, rare);
   lanes = arena->Take<Lane>(kMaxLanes);
   lane_index.Take(arena);
   order = arena->Take<uint32_t>(max_records);
@@ -33,7 +34,7 @@ void Staging::Take(Arena* arena, uint32_t max_records) {
 
 void Staging::Clear() {
   kernels.size = api.size = copies.size = sets.size = 0;
-  graphs.size = syncs.size = cuda_events.size = overheads.size = 0;
+  graphs.size = syncs.size = cuda_events.size = overheads.size = markers.size = 0;
   lane_count = 0;
   lane_index.Clear();
   for (int& lane : last_lane) lane = -1;

@@ -33,12 +33,13 @@ struct Lane {
 
 // Staged records. What hardly any record has stands in arrays of its own (KernelGraph,
 // KernelLatency, results of API calls), read only where the record's flag says so.
-inline constexpr uint16_t kHasGraph = 1, kHasLatency = 2;
+inline constexpr uint16_t kHasGraph = 1, kHasLatency = 2;  // kernels
+inline constexpr uint16_t kHasFailed = 1;                  // calls: the result is not 0
 
 struct StagedKernel {
   int64_t start_ns, end_ns;
   uint32_t correlation;
-  uint16_t shape;
+  uint16_t id;              // of its launch shape
   uint16_t lane_and_flags;  // lane << 2 | kHasGraph | kHasLatency
   uint32_t lane() const { return lane_and_flags >> 2; }
 };
@@ -52,8 +53,8 @@ struct KernelLatency {
 struct StagedApi {
   int64_t start_ns, end_ns;
   uint32_t correlation;
-  uint16_t symbol;
-  uint16_t lane_and_flags;  // lane << 2 | 1 if the result is not 0
+  uint16_t id;              // of its symbol
+  uint16_t lane_and_flags;  // lane << 2 | kHasFailed
   uint32_t lane() const { return lane_and_flags >> 2; }
 };
 struct StagedCopy {
@@ -80,6 +81,12 @@ struct StagedGraph {
 using StagedSync = SyncRecord;
 using StagedCudaEvent = CudaEventRecord;
 using StagedOverhead = OverheadRecord;
+struct StagedMarker {
+  int64_t time_ns;
+  uint32_t id, thread;
+  uint16_t name, domain;  // ids of the frame's dictionary
+  uint8_t flags;
+};
 static_assert(sizeof(StagedKernel) == 24 && sizeof(StagedApi) == 24);
 
 template <class T>
@@ -115,7 +122,7 @@ struct Staging {
   }
   uint64_t records() const {
     return uint64_t{kernels.size} + api.size + copies.size + sets.size + graphs.size + syncs.size +
-           cuda_events.size + overheads.size;
+           cuda_events.size + overheads.size + markers.size;
   }
 
   StagedArray<StagedKernel> kernels;
@@ -129,6 +136,7 @@ struct Staging {
   StagedArray<StagedSync> syncs;
   StagedArray<StagedCudaEvent> cuda_events;
   StagedArray<StagedOverhead> overheads;
+  StagedArray<StagedMarker> markers;
 
   Lane* lanes = nullptr;  // [kMaxLanes]
   uint32_t lane_count = 0;

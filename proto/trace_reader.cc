@@ -67,9 +67,9 @@ std::string DescribeStart(std::string_view head) {
 
 class TraceReaderImpl final : public TraceReader {
  public:
-  TraceReaderImpl(std::string path, int fd, uint64_t file_bytes, Content content)
+  TraceReaderImpl(std::string path, int fd, uint64_t file_bytes, Batches batches)
       : path_(std::move(path)),
-        content_(content),
+        batches_(batches),
         file_(fd, file_bytes),
         scanner_(&file_),
         opened_bytes_(file_bytes) {}
@@ -114,7 +114,7 @@ class TraceReaderImpl final : public TraceReader {
   void FinishDamage();
 
   std::string path_;
-  const Content content_;
+  const Batches batches_;
   FileWindow file_;
   FrameScanner scanner_;
   uint64_t opened_bytes_;
@@ -147,9 +147,10 @@ TraceReaderImpl::Attempt TraceReaderImpl::TryFrame(uint64_t offset, Frame* frame
   attempt_error_ = result.error;
   if (result.status == FrameScanner::Status::kIncomplete) return Attempt::kIncomplete;
   if (result.status != FrameScanner::Status::kGood) return Attempt::kCorrupt;
-  const char* error = content_ == Content::kOutline
+  const char* error = batches_ == Batches::kNone
                           ? ParseFrame(WithoutColumns(result.data), &frame->trace)
-                          : ParseFrame(result.data, &frame->trace);
+                          : ParseFrame(result.data, &frame->trace,
+                                       batches_ == Batches::kColumns ? &frame->batches : nullptr);
   if (error != nullptr) {
     attempt_error_ = error;
     return Attempt::kCorrupt;
@@ -291,7 +292,7 @@ bool TraceReaderImpl::Account(const Frame& frame) {
   ++counts_.frames;
   counts_.packets += static_cast<uint64_t>(frame.trace.packet_size());
   if (header.format_version() > kFormatVersion) ++counts_.newer_frames;
-  CountUnknown(frame.trace, &counts_.unknown_packets, &counts_.unknown_fields);
+  CountUnknown(frame.trace, frame.batches, &counts_.unknown_packets, &counts_.unknown_fields);
   for (const Packet& packet : frame.trace.packet()) source.ended |= packet.has_end();
   return true;
 }
@@ -383,7 +384,7 @@ absl::Status NotRegular(const std::string& path, mode_t mode) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TraceReader>> TraceReader::Open(const std::string& path,
-                                                               Content content) {
+                                                               Batches batches) {
   struct stat info;
   // Looked at before it is opened: opening a device or a FIFO may have effects of its own.
   if (stat(path.c_str(), &info) != 0) return absl::ErrnoToStatus(errno, path);
@@ -395,7 +396,7 @@ absl::StatusOr<std::unique_ptr<TraceReader>> TraceReader::Open(const std::string
     return NotRegular(path, info.st_mode);
   }
   auto reader =
-      std::make_unique<TraceReaderImpl>(path, fd, static_cast<uint64_t>(info.st_size), content);
+      std::make_unique<TraceReaderImpl>(path, fd, static_cast<uint64_t>(info.st_size), batches);
   if (absl::Status status = reader->Prime(); !status.ok()) return status;
   return reader;
 }

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "proto/frame_batches.h"
 #include "proto/gpuprobe.pb.h"
 
 namespace gpuprobe::proto {
@@ -53,6 +54,9 @@ struct Damage {
 struct Frame {
   uint64_t offset, bytes;  // compressed, in the file
   Trace trace;             // packet(0) holds the FrameHeader
+  // Opened with Batches::kColumns: what of its batches is decoded already. Those packets are empty
+  // in `trace`.
+  FrameBatches batches;
   const FrameHeader& header() const { return trace.packet(0).frame_header(); }
 };
 
@@ -65,16 +69,17 @@ struct ReaderCounts {
 
 class TraceReader {
  public:
+  // How the batches of a frame come. kNone: only their lanes and counts, five times as fast; a
+  // frame that is damaged only in their columns, and yet has a good checksum, does not show.
+  enum class Batches { kMessages, kColumns, kNone };
+
   // NotFound: no such file. InvalidArgument: exists, but is no gpuprobe trace (message names the
   // file, the offset and what stands there); also FIFOs, sockets, directories and devices, without
   // blocking. PermissionDenied and others: as open(2) says. A file that is empty, all zeros, or
   // whose first frame is damaged opens; a foreign file is searched for a good frame in its first 64
   // MiB only.
-  // kOutline: frames come without the columns of their batches, five times as fast; a frame that is
-  // damaged only there, and yet has a good checksum, does not show.
-  enum class Content { kAll, kOutline };
   static absl::StatusOr<std::unique_ptr<TraceReader>> Open(const std::string& path,
-                                                           Content content = Content::kAll);
+                                                           Batches batches = Batches::kMessages);
   virtual ~TraceReader() = default;
 
   // The next good frame, or false at the end. Damage met on the way is in damage().

@@ -60,6 +60,59 @@ void TraceWriter::State::ConvertHostTimes(int64_t* start_ns, int64_t* end_ns) {
   if (*end_ns < *start_ns) *end_ns = *start_ns;
 }
 
+void TraceWriter::State::AskOffset() {
+  // Record times have 62 bits (cupti/record_fields.h).
+  constexpr ConstantOffset kIdentity = {1, int64_t{1} << 62, 0}, kNone = {1, 0, 0};
+  if (hooks.constant_offset != nullptr) {
+    offset = hooks.constant_offset(hooks.user);
+  } else {
+    offset = hooks.to_trace_ns == nullptr ? kIdentity : kNone;
+  }
+}
+
+bool TraceWriter::State::StageKnown(const ApiRecord& r) {
+  const int last = staging.last_lane[static_cast<size_t>(LaneClass::kApi)];
+  const uint32_t symbol = dictionary.KnownApiSymbol(r.domain, r.cbid);
+  if (last < 0 || symbol == FrameDictionary::kUnknown || r.result != 0 ||
+      !OffsetApplies(r.start_ns, r.end_ns) || staging.api.full() ||
+      batch_bytes + kApiMaxBytes + kBatchMaxBytes > batch_limit) {
+    return false;
+  }
+  Lane& lane = staging.lanes[last];
+  if (lane.stream != r.thread) return false;
+  const int64_t start_ns = r.start_ns + offset.offset_ns, end_ns = r.end_ns + offset.offset_ns;
+  if (start_ns <= 0) return false;
+  batch_bytes += kApiMaxBytes;
+  ++lane.count;
+  staging.NoteTimes(start_ns, end_ns);
+  staging.api.Push({start_ns, end_ns, r.correlation, static_cast<uint16_t>(symbol),
+                    static_cast<uint16_t>(last << 2)});
+  return true;
+}
+
+bool TraceWriter::State::StageKnown(const KernelRecord& r) {
+  const int last = staging.last_lane[static_cast<size_t>(LaneClass::kKernel)];
+  if (last < 0 || r.timing != Timing::kValid || !OffsetApplies(r.start_ns, r.end_ns) ||
+      (r.graph_id | r.graph_node_id | static_cast<uint64_t>(r.queued_ns | r.submitted_ns)) != 0 ||
+      staging.kernels.full() || batch_bytes + kKernelMaxBytes + kBatchMaxBytes > batch_limit) {
+    return false;
+  }
+  Lane& lane = staging.lanes[last];
+  if (lane.stream != r.stream || lane.context != r.context || lane.device != r.device ||
+      lane.timing != Timing::kValid) {
+    return false;
+  }
+  const uint32_t shape = dictionary.KnownShape(r);
+  if (shape == FrameDictionary::kUnknown) return false;
+  const int64_t start_ns = r.start_ns + offset.offset_ns, end_ns = r.end_ns + offset.offset_ns;
+  batch_bytes += kKernelMaxBytes;
+  ++lane.count;
+  staging.NoteTimes(start_ns, end_ns);
+  staging.kernels.Push({start_ns, end_ns, r.correlation, static_cast<uint16_t>(shape),
+                        static_cast<uint16_t>(last << 2)});
+  return true;
+}
+
 bool TraceWriter::Init(const WriterOptions& options, const WriterHooks& hooks, void* memory) {
   if (memory == nullptr || hooks.write_frame == nullptr) return false;
   if (options.max_frame_records == 0 || options.max_frame_records > kMaxBatchRecords) return false;
@@ -74,39 +127,42 @@ bool TraceWriter::Init(const WriterOptions& options, const WriterHooks& hooks, v
 }
 
 void TraceWriter::OnKernel(const KernelRecord& r) {
-  if (state_ == nullptr) return;
-  State& s = *state_;
+  if (state_ == nullptr || state_->StageKnown(r)) return;
+  state_->Stage(r);
+}
+
+void TraceWriter::State::Stage(const KernelRecord& r) {
   StagedKernel k = {r.start_ns, r.end_ns, r.correlation, 0, 0};
   Timing timing = r.timing;
-  s.ConvertGpuTimes(&timing, &k.start_ns, &k.end_ns);
+  ConvertGpuTimes(&timing, &k.start_ns, &k.end_ns);
   const bool has_graph = r.graph_id != 0 || r.graph_node_id != 0;
   const bool has_latency = timing == Timing::kValid && (r.queued_ns != 0 || r.submitted_ns != 0);
   const size_t max_bytes = kKernelMaxBytes + (has_graph ? kKernelGraphMaxBytes : 0) +
                            (has_latency ? kKernelLatencyMaxBytes : 0);
   FrameDictionary::ShapeRef shape;
   int lane;
-  if (!s.Admit(s.staging.kernels, max_bytes, [&] {
-        return s.dictionary.Shape(r, &shape) &&
-               s.FindLane(LaneClass::kKernel, timing, r.device, r.context, r.stream, &lane);
+  if (!Admit(staging.kernels, max_bytes, [&] {
+        return dictionary.Shape(r, &shape) &&
+               FindLane(LaneClass::kKernel, timing, r.device, r.context, r.stream, &lane);
       })) {
     return;
   }
   if (timing == Timing::kValid || timing == Timing::kUnfinished)
-    s.staging.NoteTimes(k.start_ns, k.end_ns);
+    staging.NoteTimes(k.start_ns, k.end_ns);
   if (shape.name_replaced) {
-    ++stats_.names_replaced;
-    s.Loss(LossCause::kNameTableFull, 1, k.start_ns, k.end_ns, 0);
+    ++stats->names_replaced;
+    Loss(LossCause::kNameTableFull, 1, k.start_ns, k.end_ns, 0);
   }
-  const uint32_t index = s.staging.kernels.size;
-  if (has_graph) s.staging.kernel_graphs[index] = {r.graph_node_id, r.graph_id};
+  const uint32_t index = staging.kernels.size;
+  if (has_graph) staging.kernel_graphs[index] = {r.graph_node_id, r.graph_id};
   if (has_latency) {
-    s.staging.kernel_latencies[index] = {TimeBefore(r.start_ns, r.queued_ns),
-                                         TimeBefore(r.start_ns, r.submitted_ns)};
+    staging.kernel_latencies[index] = {TimeBefore(r.start_ns, r.queued_ns),
+                                       TimeBefore(r.start_ns, r.submitted_ns)};
   }
-  k.shape = shape.id;
+  k.id = shape.id;
   k.lane_and_flags = static_cast<uint16_t>(lane << 2 | (has_graph ? kHasGraph : 0) |
                                            (has_latency ? kHasLatency : 0));
-  s.staging.kernels.Push(k);
+  staging.kernels.Push(k);
 }
 
 void TraceWriter::OnCopy(const CopyRecord& r) {
@@ -170,22 +226,25 @@ void TraceWriter::OnGraph(const GraphRecord& r) {
 }
 
 void TraceWriter::OnApi(const ApiRecord& r) {
-  if (state_ == nullptr) return;
-  State& s = *state_;
+  if (state_ == nullptr || state_->StageKnown(r)) return;
+  state_->Stage(r);
+}
+
+void TraceWriter::State::Stage(const ApiRecord& r) {
   StagedApi a = {r.start_ns, r.end_ns, r.correlation, 0, 0};
-  s.ConvertHostTimes(&a.start_ns, &a.end_ns);
+  ConvertHostTimes(&a.start_ns, &a.end_ns);
   const bool failed = r.result != 0;
   int lane;
-  if (!s.Admit(s.staging.api, kApiMaxBytes + (failed ? kFailedMaxBytes : 0), [&] {
-        return s.dictionary.ApiSymbol(r.domain, r.cbid, &a.symbol) &&
-               s.FindLane(LaneClass::kApi, Timing::kValid, 0, 0, r.thread, &lane);
+  if (!Admit(staging.api, kApiMaxBytes + (failed ? kFailedMaxBytes : 0), [&] {
+        return dictionary.ApiSymbol(r.domain, r.cbid, &a.id) &&
+               FindLane(LaneClass::kApi, Timing::kValid, 0, 0, r.thread, &lane);
       })) {
     return;
   }
-  if (a.start_ns > 0) s.staging.NoteTimes(a.start_ns, a.end_ns);
-  a.lane_and_flags = static_cast<uint16_t>(lane << 2 | failed);
-  if (failed) s.staging.api_results[s.staging.api.size] = r.result;
-  s.staging.api.Push(a);
+  if (a.start_ns > 0) staging.NoteTimes(a.start_ns, a.end_ns);
+  a.lane_and_flags = static_cast<uint16_t>(lane << 2 | (failed ? kHasFailed : 0));
+  if (failed) staging.api_results[staging.api.size] = r.result;
+  staging.api.Push(a);
 }
 
 void TraceWriter::OnSync(const SyncRecord& r) {
@@ -219,6 +278,27 @@ void TraceWriter::OnOverhead(const OverheadRecord& r) {
   s.staging.overheads.Push(overhead);
 }
 
+void TraceWriter::OnMarker(const MarkerRecord& r) {
+  if (state_ == nullptr) return;
+  State& s = *state_;
+  StagedMarker m = {r.time_ns, r.id, r.thread, 0, 0, r.flags};
+  int64_t end_ns = m.time_ns;
+  s.ConvertHostTimes(&m.time_ns, &end_ns);
+  bool replaced = false, domain_replaced = false;
+  if (!s.Admit(s.staging.markers, kMarkerMaxBytes, [&] {
+        return s.dictionary.MarkerName(r.name, &m.name, &replaced) &&
+               s.dictionary.MarkerName(r.domain, &m.domain, &domain_replaced);
+      })) {
+    return;
+  }
+  s.staging.NoteTimes(m.time_ns, m.time_ns);
+  if (replaced || domain_replaced) {
+    ++stats_.names_replaced;
+    s.Loss(LossCause::kNameTableFull, 1, m.time_ns, m.time_ns, 0);
+  }
+  s.staging.markers.Push(m);
+}
+
 void TraceWriter::OnDevice(const DeviceRecord& r) {
   if (state_ == nullptr) return;
   char name[Facts::kMaxDeviceNameBytes];
@@ -242,7 +322,9 @@ void TraceWriter::OnStream(const StreamRecord& r) {
 }
 
 void TraceWriter::BeginBuffer() {
-  if (state_ != nullptr) state_->dictionary.BeginBuffer();
+  if (state_ == nullptr) return;
+  state_->dictionary.BeginBuffer();
+  state_->AskOffset();
 }
 
 void TraceWriter::AddLoss(LossCause cause, uint64_t count, int64_t begin_ns, int64_t end_ns,

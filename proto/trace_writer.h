@@ -25,6 +25,12 @@ struct ClockReading {  // all ns, see ClockPair in gpuprobe.proto
   uint32_t uncertainty_ns;
 };
 
+// A stretch of record times on which to_trace_ns adds a constant. Both ends belong to it; first_ns
+// is above 0 and last_ns + offset_ns does not overflow. last_ns below first_ns: there is none.
+struct ConstantOffset {
+  int64_t first_ns, last_ns, offset_ns;
+};
+
 // Facts that the writer cannot know, provided by its user. Function pointers, because the injected
 // side has neither virtual functions that may be destroyed nor std::function.
 struct WriterHooks {
@@ -34,6 +40,9 @@ struct WriterHooks {
   ClockReading (*read_clocks)(void* user) = nullptr;
   // Maps a record time on CUPTI's clock to the trace clock. nullptr: identity.
   int64_t (*to_trace_ns)(void* user, int64_t cupti_ns) = nullptr;
+  // Spares to_trace_ns two calls a record. Asked in BeginBuffer and after read_clocks, and holds
+  // until then. nullptr: nothing is known (all times, offset 0, where to_trace_ns is nullptr).
+  ConstantOffset (*constant_offset)(void* user) = nullptr;
   // Copies the NUL-terminated string at a pointer that may dangle; returns its length, or -1 if it
   // cannot be read. At most `capacity` bytes are copied, no NUL is added.
   int64_t (*read_name)(void* user, const char* name, char* out, size_t capacity) = nullptr;
@@ -81,6 +90,7 @@ class TraceWriter {
   void OnSync(const SyncRecord& r);
   void OnCudaEvent(const CudaEventRecord& r);
   void OnOverhead(const OverheadRecord& r);
+  void OnMarker(const MarkerRecord& r);
   void OnDevice(const DeviceRecord& r);  // facts: kept for the rest of the file
   void OnContext(const ContextRecord& r);
   void OnStream(const StreamRecord& r);

@@ -55,6 +55,7 @@ struct TraceWriter::State {
   size_t raw_bytes = 0;
   size_t batch_limit = 0;  // what the batches of a frame may need at most
   size_t batch_bytes = 0;  // what those staged may need
+  ConstantOffset offset = {1, 0, 0};
   uint64_t sequence = 0;
   LossEntry losses[kCauses] = {};
   BlindEntry blinds[kMaxBlinds] = {};
@@ -68,6 +69,19 @@ struct TraceWriter::State {
   // counted.
   template <class T, class Resolve>
   bool Admit(const StagedArray<T>& array, size_t max_bytes, Resolve resolve);
+  // The common record, staged with few questions: a call that succeeded, or a plain kernel, that
+  // has its lane and dictionary entry in common with one before it in this frame. False: not
+  // staged, ask in full.
+  bool StageKnown(const ApiRecord& r);
+  bool StageKnown(const KernelRecord& r);
+  // Apart from these, so that the common record does not pay for its frame on the stack.
+  void Stage(const ApiRecord& r);
+  void Stage(const KernelRecord& r);
+  // Whether times are in order and on the stretch of the clock that needs no call.
+  bool OffsetApplies(int64_t start_ns, int64_t end_ns) const {
+    return start_ns >= offset.first_ns && start_ns <= end_ns && end_ns <= offset.last_ns;
+  }
+  void AskOffset();
   bool FindLane(LaneClass lane_class, Timing timing, uint32_t device, uint32_t context,
                 uint32_t stream, int* lane);
   // Puts usable times on the trace clock and into the frame's time range.

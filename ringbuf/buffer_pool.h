@@ -88,6 +88,13 @@ class BufferPool {
   bool Owns(const void* p) const;
   size_t buffer_bytes() const { return buffer_bytes_; }
   uint32_t count() const { return count_; }
+  // With CUPTI now. Any thread; a hint: calls under way may be in it or not.
+  uint32_t outstanding() const {
+    // relaxed: statistics. `completed_` first, so that it is never ahead of `acquired`.
+    const uint64_t completed = completed_.load(std::memory_order_relaxed);
+    const uint64_t acquired = acquired_.load(std::memory_order_relaxed);
+    return static_cast<uint32_t>(acquired > completed ? acquired - completed : 0);
+  }
   // All that Init has reserved, for the session's memory account.
   size_t reserved_bytes() const { return reserved_bytes_; }
   // Any thread. Each number is right by itself; taken while calls are under way they may differ by

@@ -117,6 +117,16 @@ struct OverheadRecord {
   uint32_t correlation;
 };
 
+// One end of an NVTX range, or a mark. `name` is that of the begin alone; ends are told by `id`.
+struct MarkerRecord {
+  int64_t time_ns;
+  uint32_t id;      // the same at both ends, unique in the process
+  uint8_t flags;    // CUPTI_ACTIVITY_FLAG_MARKER_*: 1 mark, 2 begin, 4 end
+  uint32_t thread;  // 0: not told
+  const char* name;
+  const char* domain;  // nullptr: the default one
+};
+
 struct DeviceRecord {
   uint32_t device;
   uint8_t uuid[16];

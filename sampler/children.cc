@@ -3,6 +3,8 @@
 #include "sampler/children.h"
 
 #include <fcntl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,6 +12,7 @@
 #include <new>
 
 #include "sampler/proc_files.h"
+#include "sampler/raw_files.h"
 
 namespace gpuprobe::sampler {
 namespace {
@@ -28,7 +31,10 @@ constexpr int64_t kLongestNamesPauseNs = 16'000'000'000;
 constexpr uint32_t kMaxNamesRead = 256;
 constexpr uint32_t kBusyPermille = 50;
 
-bool IsOurName(const char* name) { return std::strncmp(name, "gpuprobe", 8) == 0; }
+// What is in a comm file: the whole name and a line's end. A host's own names may begin like ours.
+bool IsOurName(const char* comm) {
+  return std::strcmp(comm, "gpuprobe\n") == 0 || std::strcmp(comm, "gpuprobe-sample\n") == 0;
+}
 
 // Whether one of its threads is a drain thread.
 bool RecordsItself(uint32_t pid) {
@@ -90,7 +96,7 @@ void Children::SeeChildrenOf(uint32_t pid, uint32_t tid, int64_t now_ns) {
   char path[kTaskPathBytes], list[2048];
   ProcPath(pid, tid, "children", path);
   ++TheProcCounters().opens;
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  const int fd = RawOpen(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
     if (errno == ENOENT && pid == own_pid_ && tid == own_pid_) no_children_files_ = true;
     return;
@@ -99,7 +105,7 @@ void Children::SeeChildrenOf(uint32_t pid, uint32_t tid, int64_t now_ns) {
   size_t have = 0;
   for (int piece = 0; piece < kMaxListPieces; ++piece) {
     ++TheProcCounters().reads;
-    const ssize_t n = read(fd, list + have, sizeof list - 1 - have);
+    const ssize_t n = RawRead(fd, list + have, sizeof list - 1 - have);
     if (n <= 0) break;
     have += static_cast<size_t>(n);
     list[have] = '\0';
@@ -112,7 +118,15 @@ void Children::SeeChildrenOf(uint32_t pid, uint32_t tid, int64_t now_ns) {
     have -= static_cast<size_t>(end + 1 - list);
     std::memmove(list, end + 1, have);
   }
-  close(fd);
+  RawClose(fd);
+}
+
+bool Children::ThereAreAny() {
+  ++TheProcCounters().others;
+  siginfo_t info;
+  // Takes nothing from who waits for them.
+  constexpr int kLookOnly = WEXITED | WNOHANG | WNOWAIT | __WALL;
+  return syscall(SYS_waitid, P_ALL, 0, &info, kLookOnly, nullptr) == 0 || errno != ECHILD;
 }
 
 // Some of all processes: a whole round every other second.
@@ -225,9 +239,10 @@ void Children::Check(ChildProcess* child, int64_t now_ns, LookTools* tools) {
 void Children::Step(int64_t now_ns, LookTools* tools) {
   if (now_ns >= next_own_ns_) {
     next_own_ns_ = now_ns + kOwnPauseNs;
-    SeeChildrenOf(own_pid_, own_pid_, now_ns);
+    there_are_any_ = ThereAreAny();
+    if (there_are_any_) SeeChildrenOf(own_pid_, own_pid_, now_ns);
   }
-  if (no_children_files_) ScanParents(now_ns);
+  if (no_children_files_ && there_are_any_) ScanParents(now_ns);
   if (count_ == 0) return;
   for (size_t i = 0; i < kMaxChildren; ++i) {
     ChildProcess* child = at(next_check_);

@@ -51,6 +51,9 @@ class Children {
   // One bounded step of the search, and the check of one child: does it record itself, which of its
   // threads are busy, has it ended.
   void Step(int64_t now_ns, LookTools* tools);
+  // Whether this process has children at all, of any of its threads: one system call, and most
+  // have none.
+  static bool ThereAreAny();
   // The children that this thread of this process has started.
   void SeeChildrenOf(uint32_t pid, uint32_t tid, int64_t now_ns);
 
@@ -82,7 +85,7 @@ class Children {
   uint32_t own_pid_ = 0;
   uint64_t refused_ = 0;
   int64_t next_own_ns_ = 0;
-  bool no_children_files_ = false;
+  bool no_children_files_ = false, there_are_any_ = false;
   int64_t next_scan_ns_ = 0, scan_offset_ = 0;
 };
 

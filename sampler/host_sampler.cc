@@ -56,11 +56,20 @@ constexpr int64_t kReaderTurnNs = 3'000'000'000, kReaderIdleNs = 500'000'000;
 
 constexpr int64_t kBudgetWindowNs = 1'000'000'000;
 constexpr int64_t kBudgetPpm = 5'000;
+// One tick in so many is measured and stands for all: its clock is a system call. Prime to the
+// periods of what is done now and then.
+constexpr int64_t kMeasuredTicks = 5;
 // What may be spent beyond it, once: while a program imports its modules every stack is deep and
 // new (a PyTorch process on an H200 machine: 90 ms in the first 5 s), and a rate that was lowered
 // there would leave the loop behind it with a quarter of its samples. Saved up again in 40 s.
 constexpr int64_t kBudgetCreditNs = 200'000'000;
 constexpr uint32_t kMaxStride = 8;  // of ticks; of looks at busy threads
+
+// While no thread that is looked at has run, nothing is lost by looking less often: how long a wait
+// was is known at its end. What follows it, though, is met later, and so the pause is an eighth of
+// the time that nothing has run at most, and a twenty-fifth of a second.
+constexpr int64_t kQuietNsPerStride = 160'000'000;
+constexpr uint32_t kMaxQuietStride = 4;
 
 constexpr uint32_t kSharedTableHz = 20;
 
@@ -72,7 +81,6 @@ int64_t Clock(clockid_t clock) {
   return t.tv_sec * kNsPerSecond + t.tv_nsec;
 }
 int64_t MonotonicNs() { return Clock(CLOCK_MONOTONIC); }
-int64_t ThreadCpuNs() { return Clock(CLOCK_THREAD_CPUTIME_ID); }
 
 uint32_t* Word(std::atomic<uint32_t>* word) { return reinterpret_cast<uint32_t*>(word); }
 
@@ -123,23 +131,31 @@ struct HostSampler::State {
   size_t next_child = 0;
 
   // Strides: 1 is full rate.
-  uint32_t tick_stride = 1, busy_stride = 1;
+  uint32_t tick_stride = 1, busy_stride = 1, quiet_stride = 1;
+  int64_t quiet_since_ns = 0;  // 0: something has run
   size_t children_per_tick = kChildrenPerTick;
   int64_t budget_begin_ns = 0, budget_ppm = kBudgetPpm, budget_credit_ns = kBudgetCreditNs;
   bool was_over = false;
   int64_t own_cost_ns = 0, children_cost_ns = 0;  // since budget_begin_ns
-  uint64_t cpu_ns = 0, calls_before = 0;
+  int64_t budget_cpu_ns = 0;                      // of this thread, at budget_begin_ns
+  uint64_t cpu_ns = 0, calls_before = 0, memory_calls_before = 0;
+  uint64_t other_calls_before = 0, switches = 0;
 
   std::atomic<int64_t> gpu_used_ns{0};
-  std::atomic<uint32_t> tid{0};
+  std::atomic<uint32_t> tid{0}, own_tid{0};
   // Futex words.
   std::atomic<uint32_t> stop{0}, stopped{0};
 
+  int64_t CpuNs();
   bool Begin();
   void Loop();
   bool WaitUntil(int64_t monotonic_ns);
   void Tick(int64_t now);
+  void JudgeQuiet(int64_t now, uint64_t changed_before);
+  uint64_t changed() const { return tools.looks - tools.unchanged; }
+  static void Emit(void* state, SampledProcess* process, WatchedThread* thread);
   void TakeNoted();
+  bool IsOurs(uint32_t id) const;
   WatchedThread* Watched(uint32_t id);
   void Watch(uint32_t id, uint8_t role);
   void LetGo(WatchedThread* thread);
@@ -156,7 +172,7 @@ struct HostSampler::State {
   bool GpuInUse(int64_t now) const;
   void Budget(int64_t now);
   void NoteRate();
-  proto::SamplerTotals Totals() const;
+  proto::SamplerTotals Totals();
 };
 
 // ---- Memory ----
@@ -201,6 +217,8 @@ bool HostSampler::Init(const SamplerOptions& options, void* memory) {
     s->lent_to[0] = &s->self;
   }
   s->tools.locations = &s->locations;
+  s->tools.emit = &State::Emit;
+  s->tools.user = s;
   // Who asks for more samples may have them; who asks for fewer wants to pay less.
   if (options.hz > 100) s->budget_ppm = kBudgetPpm * options.hz / 100;
   state_ = s;
@@ -208,6 +226,10 @@ bool HostSampler::Init(const SamplerOptions& options, void* memory) {
 }
 
 // ---- The other threads' side ----
+
+void HostSampler::NoteOwnThread(uint32_t tid) {
+  state_->own_tid.store(tid, std::memory_order_relaxed);  // stands alone
+}
 
 void HostSampler::NoteCudaThread(uint32_t tid) { state_->noted.Note(tid); }
 
@@ -259,6 +281,9 @@ HostSampler::Stats HostSampler::stats() const {
           s.tools.unchanged,
           s.visits,
           TheProcCounters().total() - s.calls_before,
+          TheProcCounters().total() - s.calls_before + ProcessMemory::calls() -
+              s.memory_calls_before + TheProcCounters().others - s.other_calls_before,
+          s.switches,
           s.cpu_ns,
           s.watched_count,
           s.busy_count,
@@ -276,12 +301,20 @@ void HostSampler::Run() {
   const sched_param ordinary = {};
   sched_setscheduler(0, SCHED_OTHER, &ordinary);
   s.calls_before = TheProcCounters().total();
+  s.memory_calls_before = ProcessMemory::calls();
+  s.other_calls_before = TheProcCounters().others;
   s.private_descriptors = TakePrivateDescriptors();
   s.tools.keep_descriptors = s.private_descriptors;
   if (s.options.hz != 0 && s.Begin()) s.Loop();
   // release: partner is stopped(); the last piece is in its slot.
   s.stopped.store(1, std::memory_order_release);
   syscall(SYS_futex, Word(&s.stopped), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
+
+// Of this thread. A system call: the vDSO does not have it.
+int64_t HostSampler::State::CpuNs() {
+  ++TheProcCounters().others;
+  return Clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
 bool HostSampler::State::Begin() {
@@ -302,6 +335,7 @@ bool HostSampler::State::WaitUntil(int64_t monotonic_ns) {
   for (;;) {
     if (stop.load(std::memory_order_relaxed) != 0) return false;
     if (MonotonicNs() >= monotonic_ns) return true;
+    ++TheProcCounters().others;
     // Absolute, CLOCK_MONOTONIC.
     syscall(SYS_futex, Word(&stop), FUTEX_WAIT_BITSET_PRIVATE, 0u, &until, nullptr,
             FUTEX_BITSET_MATCH_ANY);
@@ -318,7 +352,8 @@ void HostSampler::State::Loop() {
   output.Begin(grid);
   for (;;) {
     const int64_t slower = GpuInUse(grid) ? 1 : kIdleFactor;
-    const int64_t period = full_rate_ns * tick_stride * slower;
+    tools.period_ns = full_rate_ns * tick_stride * slower;
+    const int64_t period = tools.period_ns * (slower == 1 ? quiet_stride : 1);
     grid += period;
     const int64_t late = MonotonicNs() - grid;
     if (late > 0) {
@@ -338,32 +373,56 @@ void HostSampler::State::Loop() {
     Budget(now);
   }
   output.Seal(MonotonicNs(), Totals());
-  cpu_ns = static_cast<uint64_t>(ThreadCpuNs());
+  cpu_ns = static_cast<uint64_t>(CpuNs());
+  struct rusage used = {};
+  getrusage(RUSAGE_THREAD, &used);
+  switches = static_cast<uint64_t>(used.ru_nvcsw + used.ru_nivcsw);
 }
 
-proto::SamplerTotals HostSampler::State::Totals() const {
+proto::SamplerTotals HostSampler::State::Totals() {
   proto::SamplerTotals totals = {};
-  totals.sampler_cpu_ns = static_cast<uint64_t>(ThreadCpuNs());
+  totals.sampler_cpu_ns = static_cast<uint64_t>(CpuNs());
   totals.looks = ticks;
   totals.ticks_missed = missed;
   totals.stacks_unreadable = tools.stacks_unreadable;
   return totals;
 }
 
+void HostSampler::State::Emit(void* state, SampledProcess* process, WatchedThread* thread) {
+  static_cast<State*>(state)->output.Add(process, thread);
+}
+
+void HostSampler::State::JudgeQuiet(int64_t now, uint64_t changed_before) {
+  if (changed() != changed_before) {
+    quiet_since_ns = 0;
+    quiet_stride = 1;
+    return;
+  }
+  if (quiet_since_ns == 0) quiet_since_ns = now;
+  const int64_t strides = (now - quiet_since_ns) / kQuietNsPerStride;
+  quiet_stride = strides >= 2 ? kMaxQuietStride : strides >= 1 ? 2 : 1;
+}
+
 void HostSampler::State::Tick(int64_t now) {
-  const int64_t begin = ThreadCpuNs();
+  const bool measured = ticks % kMeasuredTicks == 0;
+  const int64_t begin = measured ? CpuNs() : 0;
+  const uint64_t changed_before = changed();
   ++ticks;
   TakeNoted();
   AttachPython(&self, now);
   LookAtOwn(now);
   ScanThreads(now);
-  const int64_t middle = ThreadCpuNs();
-  own_cost_ns += middle - begin;
-  if (!options.children) return;
-  tools.native = nullptr;
-  children.Step(now, &tools);
-  LookAtChildren(now);
-  children_cost_ns += ThreadCpuNs() - middle;
+  const int64_t middle = measured ? CpuNs() : 0;
+  own_cost_ns += (middle - begin) * kMeasuredTicks;
+  if (options.children) {
+    tools.native = nullptr;
+    children.Step(now, &tools);
+    if (children.count() != 0) {
+      LookAtChildren(now);
+      if (measured) children_cost_ns += (CpuNs() - middle) * kMeasuredTicks;
+    }
+  }
+  JudgeQuiet(now, changed_before);
 }
 
 // ---- Threads of this process ----
@@ -373,6 +432,12 @@ WatchedThread* HostSampler::State::Watched(uint32_t id) {
     if (thread.tid == id) return &thread;
   }
   return nullptr;
+}
+
+// By their ids: a host may call its own threads what it likes.
+bool HostSampler::State::IsOurs(uint32_t id) const {
+  // relaxed: the first is stored by this thread, the second stands alone.
+  return id == tid.load(std::memory_order_relaxed) || id == own_tid.load(std::memory_order_relaxed);
 }
 
 void HostSampler::State::Watch(uint32_t id, uint8_t role) {
@@ -416,10 +481,12 @@ void HostSampler::State::LookAtOwn(int64_t now) {
         (ticks + thread.tid) % busy_stride != 0) {
       continue;
     }
-    if (!LookAtThread(&self, &thread, MonotonicNs(), &tools) ||
-        std::strncmp(thread.name, "gpuprobe", 8) == 0) {
+    if (IsOurs(thread.tid) || !LookAtThread(&self, &thread, MonotonicNs(), &tools)) {
       LetGo(&thread);
       continue;
+    }
+    if (tools.no_descriptor != 0) {
+      AddNote(&self, "threads", "EMFILE: the limit of open files left none for some looks");
     }
     watched_cpu_ns += thread.cpu_ns;
     output.Add(&self, &thread);
@@ -449,13 +516,14 @@ void HostSampler::State::JudgeBusy(WatchedThread* thread, int64_t now) {
 // Whether threads that are not watched, all together, have used as much since a round ago as one
 // busy thread does.
 bool HostSampler::State::OthersAreBusy(int64_t now) {
+  ++TheProcCounters().others;
   struct rusage used = {};
   getrusage(RUSAGE_SELF, &used);
   const auto ns = [](const struct timeval& t) {
     return static_cast<uint64_t>(t.tv_sec * kNsPerSecond + t.tv_usec * 1000);
   };
   const uint64_t process_ns = ns(used.ru_utime) + ns(used.ru_stime);
-  const uint64_t others_ns = process_ns - watched_cpu_ns - static_cast<uint64_t>(ThreadCpuNs());
+  const uint64_t others_ns = process_ns - watched_cpu_ns - static_cast<uint64_t>(CpuNs());
   const int64_t more_ns = static_cast<int64_t>(others_ns - accounted_ns);
   const int64_t elapsed_ns = now - accounted_at_ns;
   accounted_ns = others_ns;
@@ -469,7 +537,10 @@ void HostSampler::State::ScanThreads(int64_t now) {
     if (now < next_scan_round_ns) return;
     next_scan_round_ns = now + kScanRoundNs;
     scan_for_children = options.children && now >= next_children_round_ns;
-    if (scan_for_children) next_children_round_ns = now + kChildrenRoundNs;
+    if (scan_for_children) {
+      next_children_round_ns = now + kChildrenRoundNs;
+      scan_for_children = Children::ThereAreAny();
+    }
     if (!OthersAreBusy(now) && !scan_for_children) return;
   }
   next_scan_step_ns = now + kScanStepNs;
@@ -486,7 +557,7 @@ void HostSampler::State::VisitThread(void* state, uint32_t id, uint32_t cpu_perm
 }
 
 void HostSampler::State::Promote(uint32_t id) {
-  if (id == tid.load(std::memory_order_relaxed)) return;  // stored by this thread
+  if (IsOurs(id)) return;
   const WatchedThread* known = Watched(id);
   if (known != nullptr) return;
   if (busy_count == kMaxBusy) {
@@ -585,6 +656,10 @@ void HostSampler::State::NoteRate() {
 void HostSampler::State::Budget(int64_t now) {
   const int64_t elapsed = now - budget_begin_ns;
   if (elapsed < kBudgetWindowNs) return;
+  // A tick that was measured may have been one of the few that take a hundred times as long.
+  const int64_t cpu = CpuNs();
+  own_cost_ns = std::min(own_cost_ns, cpu - budget_cpu_ns);
+  budget_cpu_ns = cpu;
   const int64_t own_ppm = own_cost_ns * 1000 / (elapsed / 1000);
   const int64_t children_ppm = children_cost_ns * 1000 / (elapsed / 1000);
   budget_credit_ns = std::clamp(budget_credit_ns + elapsed / 1'000'000 * budget_ppm - own_cost_ns,

@@ -8,7 +8,8 @@
 // (unshare(CLONE_FILES)).
 //
 // Cost: a thread that has not run since the look before costs one system call; others a few, and
-// the reading of their stacks. Where that exceeds the budget (0.5 % of a core at 100 Hz for the
+// the reading of their stacks. While none of them runs the rate is a half or a quarter of what was
+// asked for: that costs no accuracy of how long a wait was. Where that exceeds the budget (0.5 % of a core at 100 Hz for the
 // threads of the process, as much for its children) busy threads that do not call CUDA are looked
 // at less often, then all of them; the interval of each sample tells how long it stands for.
 //
@@ -50,6 +51,9 @@ class HostSampler {
   // Sampler thread: returns after Stop.
   void Run();
 
+  // A thread of ours besides the sampler's own: never looked at, whatever it is called. Before Run,
+  // or from the thread itself.
+  void NoteOwnThread(uint32_t tid);
   // A thread that calls CUDA: looked at every tick from now on. Costs one load if it is known.
   void NoteCudaThread(uint32_t tid);
   // The GPU is in use: child processes are looked at for a while from now on.
@@ -73,8 +77,10 @@ class HostSampler {
   // What it did; after Run.
   struct Stats {
     uint64_t ticks, missed, looks, unchanged;
-    uint64_t visits;      // of the rounds over all threads
-    uint64_t proc_calls;  // opens, reads, closes and links of /proc
+    uint64_t visits;        // of the rounds over all threads
+    uint64_t proc_calls;    // opens, reads, closes and links of /proc
+    uint64_t system_calls;  // those, reads of memory, waits and readings of its own CPU time
+    uint64_t switches;      // of its thread, of its own accord or not
     uint64_t cpu_ns;
     uint32_t watched, promoted, children;
     bool private_descriptors;

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "sampler/proc_files.h"
+#include "sampler/raw_files.h"
 
 namespace gpuprobe::sampler {
 namespace {
@@ -52,6 +53,11 @@ bool EndsInCall(const uint8_t* before) {
     if (at + length == 7) return true;
   }
   return false;
+}
+
+uint64_t Mixed(uint64_t value) {
+  value *= 0x9E3779B97F4A7C15u;
+  return value ^ value >> 32;
 }
 
 bool BaseNameBegins(const char* path, const char* begin) {
@@ -111,15 +117,16 @@ void NativeLeaf::ReadMaps(LocationTable* table) {
   char path[kTaskPathBytes], text[4096];
   ProcPath(pid_, 0, "maps", path);
   ++TheProcCounters().opens;
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  const int fd = RawOpen(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return;
   count_ = 0;
+  std::memset(sites_, 0, sizeof sites_);
   base_ = 0;
   base_path_[0] = '\0';
   size_t have = 0;
   for (;;) {
     ++TheProcCounters().reads;
-    const ssize_t n = read(fd, text + have, sizeof text - 1 - have);
+    const ssize_t n = RawRead(fd, text + have, sizeof text - 1 - have);
     if (n <= 0) break;
     have += static_cast<size_t>(n);
     text[have] = '\0';
@@ -133,7 +140,7 @@ void NativeLeaf::ReadMaps(LocationTable* table) {
     if (have >= sizeof text - 1) have = 0;  // a line longer than any path
     std::memmove(text, line, have);
   }
-  close(fd);
+  RawClose(fd);
 }
 
 const NativeLeaf::Mapping* NativeLeaf::FindMapping(uint64_t address) const {
@@ -214,23 +221,28 @@ size_t NativeLeaf::FromChain(const ProcessMemory& memory, const uint64_t* addres
   return found;
 }
 
-size_t NativeLeaf::Find(const ProcessMemory& memory, uint64_t sp, uint64_t pc, bool below_python,
-                        int64_t now_ns, LocationTable* table, LocationId* out) {
-  size_t found = 0;
-  Mapping* leaf = MappingOf(pc, now_ns, table);
-  if (leaf != nullptr && leaf->kind == Kind::kOrdinary) {
-    if (const LocationId id = LocationOf(memory, leaf, pc, table)) out[found++] = id;
+// Whether it is an address that a call returns to.
+bool NativeLeaf::FollowsCall(const ProcessMemory& memory, const Mapping& mapping,
+                             uint64_t address) {
+  uint64_t& site = sites_[Mixed(address) % kKnownSites];
+  if ((site & ~kIsReturn) != address) {
+    uint8_t before[7];
+    if (address - mapping.begin < sizeof before ||
+        !memory.Read(address - sizeof before, before, sizeof before)) {
+      return false;
+    }
+    site = EndsInCall(before) ? address | kIsReturn : address;
   }
-  uint64_t words[kScannedBytes / 8];
-  const size_t bytes = memory.ReadUpTo(sp & ~7ull, words, sizeof words);
-  for (size_t i = 0; i < bytes / 8 && found < kMaxNativeLeaves; ++i) {
+  return (site & kIsReturn) != 0;
+}
+
+size_t NativeLeaf::Search(const ProcessMemory& memory, const uint64_t* words, size_t count,
+                          bool below_python, LocationTable* table, LocationId* out) {
+  size_t found = 0;
+  for (size_t i = 0; i < count && found < kMaxNativeLeaves; ++i) {
     Mapping* mapping = const_cast<Mapping*>(FindMapping(words[i]));
     if (mapping == nullptr || mapping->kind == Kind::kDull) continue;
-    uint8_t before[7];
-    if (words[i] - mapping->begin < sizeof before ||
-        !memory.Read(words[i] - sizeof before, before, sizeof before) || !EndsInCall(before)) {
-      continue;
-    }
+    if (!FollowsCall(memory, *mapping, words[i])) continue;
     if (mapping->kind == Kind::kInterpreter) {
       if (below_python) break;
       continue;
@@ -238,6 +250,28 @@ size_t NativeLeaf::Find(const ProcessMemory& memory, uint64_t sp, uint64_t pc, b
     if (const LocationId id = LocationOf(memory, mapping, words[i], table)) out[found++] = id;
   }
   return found;
+}
+
+void NativeLeaf::Find(const ProcessMemory& memory, uint64_t sp, uint64_t pc, bool below_python,
+                      int64_t now_ns, LocationTable* table, Found* found) {
+  Mapping* leaf = MappingOf(pc, now_ns, table);
+  uint64_t words[kScannedBytes / 8];
+  const size_t count = memory.ReadUpTo(sp & ~7ull, words, sizeof words) / 8;
+  uint64_t hash = Mixed(pc ^ (below_python ? 1 : 0));
+  for (size_t i = 0; i < count; ++i) hash = Mixed(hash ^ words[i]);
+  if (hash == found->words_hash && found->count != 0) return;
+  found->words_hash = hash;
+  found->count = 0;
+  if (leaf != nullptr && leaf->kind == Kind::kOrdinary) {
+    if (const LocationId id = LocationOf(memory, leaf, pc, table))
+      found->leaves[found->count++] = id;
+  }
+  const size_t own = found->count;
+  LocationId callers[kMaxNativeLeaves];
+  const size_t more = Search(memory, words, count, below_python, table, callers);
+  for (size_t i = 0; i < more && own + i < kMaxNativeLeaves; ++i) {
+    found->leaves[found->count++] = callers[i];
+  }
 }
 
 }  // namespace gpuprobe::sampler

@@ -33,10 +33,18 @@ class NativeLeaf {
   // `memory` zeroed, owned by the caller, kept for ever.
   void Init(void* memory, uint32_t pid);
 
-  // Native locations, innermost first, of a thread that is blocked at `pc` with stack pointer `sp`;
-  // their number. `below_python`: the search ends at the interpreter's own code.
-  size_t Find(const ProcessMemory& memory, uint64_t sp, uint64_t pc, bool below_python,
-              int64_t now_ns, LocationTable* table, LocationId* out);
+  // What was found of a thread, and for which words of its stack.
+  struct Found {
+    uint64_t words_hash = 0;  // 0: nothing yet
+    LocationId leaves[kMaxNativeLeaves] = {};
+    uint32_t count = 0;
+  };
+
+  // Native locations, innermost first, of a thread that is blocked at `pc` with stack pointer `sp`.
+  // `below_python`: the search ends at the interpreter's own code. `found`: of this thread; it
+  // holds the answer, and is not looked for again where the thread stands as it stood.
+  void Find(const ProcessMemory& memory, uint64_t sp, uint64_t pc, bool below_python,
+            int64_t now_ns, LocationTable* table, Found* found);
 
   // The same for a running thread, of the addresses that its frame pointers lead to, innermost
   // first: where it is, in whatever module, and its first caller outside of libc's kind.
@@ -65,8 +73,17 @@ class NativeLeaf {
   static LocationId LocationOf(const ProcessMemory& memory, Mapping* mapping, uint64_t address,
                                LocationTable* table);
   static Kind KindOf(const char* path);
+  bool FollowsCall(const ProcessMemory& memory, const Mapping& mapping, uint64_t address);
+  size_t Search(const ProcessMemory& memory, const uint64_t* words, size_t count, bool below_python,
+                LocationTable* table, LocationId* out);
+
+  // Addresses that were looked at, in the place of their hash, and whether a call stands before
+  // them: code does not change, and the same few are met again and again.
+  static constexpr size_t kKnownSites = 512;
+  static constexpr uint64_t kIsReturn = uint64_t{1} << 63;
 
   Mapping* mappings_ = nullptr;
+  uint64_t sites_[kKnownSites] = {};
   size_t count_ = 0;
   uint32_t pid_ = 0;
   int64_t next_read_ns_ = 0;

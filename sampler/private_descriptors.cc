@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "sampler/proc_files.h"
+#include "sampler/raw_files.h"
 
 namespace gpuprobe::sampler {
 namespace {
@@ -28,8 +29,8 @@ bool CloseListed() {
     const size_t bytes =
         ReadProcDirectory("/proc/thread-self/fd", &offset, entries, sizeof entries);
     if (bytes == 0) return any;
-    // The directory's own descriptor is listed, too, and closed by now: close() says so.
-    ForEachNumber(entries, bytes, [&](uint32_t fd) { any |= close(static_cast<int>(fd)) == 0; });
+    // The directory's own descriptor is listed, too, and closed by now: RawClose() says so.
+    ForEachNumber(entries, bytes, [&](uint32_t fd) { any |= RawClose(static_cast<int>(fd)) == 0; });
   }
 }
 

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "sampler/raw_files.h"
+
 namespace gpuprobe::sampler {
 namespace {
 
@@ -95,32 +97,32 @@ void ProcPath(uint32_t pid, uint32_t tid, const char* leaf, char* out) {
 size_t ReadProcFile(const char* path, char* out, size_t size) {
   ++g_counters.opens;
   out[0] = '\0';
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  const int fd = RawOpen(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return 0;
   const size_t n = ReadProcDescriptor(fd, out, size);
   const int saved = errno;
-  close(fd);
+  RawClose(fd);
   errno = saved;
   return n;
 }
 
 size_t ReadProcDescriptor(int fd, char* out, size_t size) {
   ++g_counters.reads;
-  const ssize_t n = pread(fd, out, size - 1, 0);
+  const ssize_t n = RawPread(fd, out, size - 1, 0);
   out[n > 0 ? n : 0] = '\0';
   return n > 0 ? static_cast<size_t>(n) : 0;
 }
 
 size_t ReadProcDirectory(const char* path, int64_t* offset, char* entries, size_t size) {
   ++g_counters.opens;
-  const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int fd = RawOpen(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return 0;
   long n = 0;
   if (*offset == 0 || lseek(fd, *offset, SEEK_SET) == *offset) {
     ++g_counters.reads;
     n = syscall(SYS_getdents64, fd, entries, size);
   }
-  close(fd);
+  RawClose(fd);
   if (n <= 0) return 0;
   for (size_t at = 0; at < static_cast<size_t>(n);) {
     uint16_t length;

@@ -27,6 +27,7 @@ void ProcPath(uint32_t pid, uint32_t tid, const char* leaf, char* out);
 // Counts the system calls of everything below.
 struct ProcCounters {
   uint64_t opens = 0, reads = 0, links = 0;
+  uint64_t others = 0;  // system calls that are not on /proc
   uint64_t total() const { return 2 * opens + reads + links; }  // an open has its close
 };
 ProcCounters& TheProcCounters();  // of the one sampler thread

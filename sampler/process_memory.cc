@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "sampler/process_path.h"
+#include "sampler/raw_files.h"
 
 namespace gpuprobe::sampler {
 namespace {
@@ -19,10 +20,11 @@ constexpr uint64_t kPageBytes = 4096;
 // then.
 constexpr size_t kPiecesPerCall = 128;
 
-bool ReadFully(int fd, uint64_t address, void* out, size_t size) {
+bool ReadFully(int fd, uint64_t* calls, uint64_t address, void* out, size_t size) {
   auto* to = static_cast<uint8_t*>(out);
   while (size > 0) {
-    const ssize_t got = pread64(fd, to, size, static_cast<off64_t>(address));
+    ++*calls;
+    const ssize_t got = RawPread(fd, to, size, static_cast<off_t>(address));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return false;
     to += got;
@@ -36,11 +38,11 @@ bool ReadFully(int fd, uint64_t address, void* out, size_t size) {
 uint64_t FirstReadableMapping(pid_t pid) {
   char path[kProcPathBytes];
   FormatProcPath(path, pid, "/maps");
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  const int fd = RawOpen(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return 0;
   char line[256];
-  const ssize_t got = read(fd, line, sizeof(line));
-  close(fd);
+  const ssize_t got = RawRead(fd, line, sizeof(line));
+  RawClose(fd);
   // The lowest mapping is the executable's first segment, readable in every program.
   uint64_t address = 0;
   for (ssize_t i = 0; i < got; ++i) {
@@ -58,6 +60,8 @@ uint64_t FirstReadableMapping(pid_t pid) {
 
 }  // namespace
 
+constinit uint64_t ProcessMemory::calls_ = 0;
+
 bool ProcessMemory::Open(pid_t pid, uint64_t probe) {
   Close();
   pid_ = pid;
@@ -73,10 +77,10 @@ bool ProcessMemory::Open(pid_t pid, uint64_t probe) {
   // A seccomp filter may forbid the call and yet leave the file open.
   char path[kProcPathBytes];
   FormatProcPath(path, pid, "/mem");
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  const int fd = RawOpen(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
-  if (!ReadFully(fd, probe, &byte, 1)) {
-    close(fd);
+  if (!ReadFully(fd, &calls_, probe, &byte, 1)) {
+    RawClose(fd);
     return false;
   }
   mem_fd_ = fd;
@@ -85,13 +89,14 @@ bool ProcessMemory::Open(pid_t pid, uint64_t probe) {
 }
 
 void ProcessMemory::Close() {
-  if (mem_fd_ >= 0) close(mem_fd_);
+  if (mem_fd_ >= 0) RawClose(mem_fd_);
   mem_fd_ = -1;
   pid_ = 0;
 }
 
 bool ProcessMemory::Read(uint64_t address, void* out, size_t size) const {
-  if (mem_fd_ >= 0) return ReadFully(mem_fd_, address, out, size);
+  if (mem_fd_ >= 0) return ReadFully(mem_fd_, &calls_, address, out, size);
+  ++calls_;
   iovec local = {out, size};
   iovec remote = {reinterpret_cast<void*>(address), size};
   return process_vm_readv(pid_, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(size);
@@ -113,8 +118,9 @@ size_t ProcessMemory::ReadUpTo(uint64_t address, void* out, size_t size) const {
       bytes += piece;
     }
     ssize_t got;
+    ++calls_;
     if (mem_fd_ >= 0) {
-      got = pread64(mem_fd_, to + done, bytes, static_cast<off64_t>(address + done));
+      got = RawPread(mem_fd_, to + done, bytes, static_cast<off_t>(address + done));
     } else {
       iovec local = {to + done, bytes};
       got = process_vm_readv(pid_, &local, 1, remote, count, 0);
@@ -129,7 +135,8 @@ size_t ProcessMemory::ReadUpTo(uint64_t address, void* out, size_t size) const {
 bool ProcessMemory::ReadPieces(const Piece* pieces, size_t count) const {
   if (mem_fd_ >= 0) {
     for (size_t i = 0; i < count; ++i) {
-      if (!ReadFully(mem_fd_, pieces[i].address, pieces[i].out, pieces[i].size)) return false;
+      if (!ReadFully(mem_fd_, &calls_, pieces[i].address, pieces[i].out, pieces[i].size))
+        return false;
     }
     return true;
   }
@@ -149,6 +156,7 @@ bool ProcessMemory::ReadPieces(const Piece* pieces, size_t count) const {
         local[locals++] = {pieces[i].out, pieces[i].size};
       }
     }
+    ++calls_;
     if (process_vm_readv(pid_, local, locals, remote, now, 0) != static_cast<ssize_t>(bytes)) {
       return false;
     }

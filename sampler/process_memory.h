@@ -44,6 +44,9 @@ class ProcessMemory {
   };
   bool ReadPieces(const Piece* pieces, size_t count) const;
 
+  // System calls that all of them have made for these reads so far: the one sampler thread's.
+  static uint64_t calls() { return calls_; }
+
   pid_t pid() const { return pid_; }
   int error() const { return error_; }
 
@@ -51,6 +54,7 @@ class ProcessMemory {
   pid_t pid_ = 0;
   int mem_fd_ = -1;  // /proc/PID/mem; -1: process_vm_readv works
   int error_ = 0;
+  static uint64_t calls_;
 };
 
 }  // namespace gpuprobe::sampler

@@ -52,13 +52,15 @@ void PythonCodeCache::Reset(const ProcessMemory* process, const PythonRuntime* r
   process_ = process;
   runtime_ = runtime;
   table_ = table;
+  memset(memory_->addresses, 0, sizeof(memory_->addresses));
   memset(memory_->entries, 0, sizeof(memory_->entries));
   memset(memory_->lines, 0, sizeof(memory_->lines));
 }
 
-const PythonCodeCache::Entry* PythonCodeCache::Find(uint64_t address) const {
-  for (const Entry& entry : memory_->entries[SetOf(address)]) {
-    if (entry.address == address) return &entry;
+PythonCodeCache::Entry* PythonCodeCache::Find(uint64_t address) const {
+  const size_t set = SetOf(address);
+  for (size_t way = 0; way < kWays; ++way) {
+    if (memory_->addresses[set][way] == address) return &memory_->entries[set][way];
   }
   return nullptr;
 }
@@ -73,7 +75,7 @@ void PythonCodeCache::AddPieces(Check* check, const Check* others, size_t other_
   check->file = nullptr;
   const Entry* entry = check->entry;
   add(check->address, runtime_->layout.code_bytes);
-  if (entry == nullptr || entry->fields.version != 0) return;
+  if (entry == nullptr || entry->fields.version != 0 || TextsAreTrusted(*check)) return;
   add(entry->fields.name, entry->name_bytes);
   add(entry->fields.line_table, entry->line_table_bytes);
   for (size_t i = 0; i < other_count; ++i) {
@@ -114,14 +116,35 @@ uint64_t PythonCodeCache::ContentHash(const Entry& entry, const Check& check) co
   return HashBytes(hash, table + begin, entry.line_table_bytes - begin);
 }
 
+uint64_t PythonCodeCache::StandOf(const PythonFrame& frame) {
+  const uint64_t words[] = {frame.address, frame.previous,
+                            static_cast<uint64_t>(frame.instruction)};
+  return HashBytes(0, reinterpret_cast<const uint8_t*>(words), sizeof(words)) | 1;
+}
+
+bool PythonCodeCache::TextsAreTrusted(const Check& check) {
+  return check.stand != 0 && check.stand == check.entry->stand && check.entry->trusted > 0;
+}
+
 bool PythonCodeCache::Matches(const Check& check) const {
   PythonCodeFields fields;
   ParseFields(check.own, &fields);
-  if (!(fields == check.entry->fields)) return false;
-  return fields.version != 0 || ContentHash(*check.entry, check) == check.entry->content_hash;
+  Entry* entry = check.entry;
+  if (!(fields == entry->fields)) return false;
+  if (fields.version != 0) return true;
+  if (TextsAreTrusted(check)) {
+    --entry->trusted;
+    return true;
+  }
+  if (ContentHash(*entry, check) != entry->content_hash) return false;
+  if (check.stand != 0) {
+    entry->stand = check.stand;
+    entry->trusted = kTrustedLooks;
+  }
+  return true;
 }
 
-bool PythonCodeCache::ReadCheck(uint64_t address, const Entry* entry, Check* out) {
+bool PythonCodeCache::ReadCheck(uint64_t address, Entry* entry, Check* out) {
   ProcessMemory::Piece pieces[kMaxCheckPieces];
   size_t count = 0;
   uint8_t* to = memory_->check;
@@ -130,9 +153,9 @@ bool PythonCodeCache::ReadCheck(uint64_t address, const Entry* entry, Check* out
   return process_->ReadPieces(pieces, count);
 }
 
-bool PythonCodeCache::StillThere(const Entry& entry) {
+bool PythonCodeCache::StillThere(Entry* entry) {
   Check check;
-  return ReadCheck(entry.address, &entry, &check) && Matches(check);
+  return ReadCheck(entry->address, entry, &check) && Matches(check);
 }
 
 bool PythonCodeCache::MeasureContent(Entry* entry) const {
@@ -183,21 +206,23 @@ bool PythonCodeCache::Load(uint64_t address) {
     return false;
   }
   if (!ReadText(entry.fields.name, &entry.function) || !ReadText(entry.fields.file, &entry.file) ||
-      !StillThere(entry)) {
+      !StillThere(&entry)) {
     return false;
   }
   entry.generation = ++generation_;
   const size_t set = SetOf(address);
   size_t way = kWays;
   for (size_t i = 0; i < kWays; ++i) {
-    if (memory_->entries[set][i].address == address) way = i;
+    if (memory_->addresses[set][i] == address) way = i;
   }
   if (way == kWays) way = memory_->next_way[set]++ % kWays;
+  memory_->addresses[set][way] = address;
   memory_->entries[set][way] = entry;
   return true;
 }
 
-bool PythonCodeCache::Locate(const Entry& entry, int64_t offset, LocationId* out) {
+bool PythonCodeCache::Locate(Entry* known, int64_t offset, LocationId* out) {
+  const Entry& entry = *known;
   const uint64_t key =
       static_cast<uint64_t>(entry.generation) << 32 | static_cast<uint32_t>(offset / 2 + 1);
   Line& line = memory_->lines[(key ^ key >> 32) * 0x9E3779B97F4A7C15u >> 51 & (kLines - 1)];
@@ -214,7 +239,7 @@ bool PythonCodeCache::Locate(const Entry& entry, int64_t offset, LocationId* out
       !process_->Read(entry.fields.line_table + layout.bytes_begin, memory_->line_table, bytes)) {
     return false;
   }
-  if (!StillThere(entry)) return false;
+  if (!StillThere(known)) return false;
   uint32_t number =
       PythonLine(layout.minor, {memory_->line_table, bytes}, entry.fields.first_line, offset);
   // The compiler's own instructions have no line.

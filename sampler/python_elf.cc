@@ -10,6 +10,8 @@
 #include <cstring>
 #include <iterator>
 
+#include "sampler/raw_files.h"
+
 namespace gpuprobe::sampler {
 namespace {
 
@@ -28,7 +30,7 @@ constexpr uint32_t kMaxChain = 4096;
 bool ReadFile(int fd, uint64_t offset, void* out, size_t size) {
   auto* to = static_cast<uint8_t*>(out);
   while (size > 0) {
-    const ssize_t got = pread64(fd, to, size, static_cast<off64_t>(offset));
+    const ssize_t got = RawPread(fd, to, size, static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return false;
     to += got;

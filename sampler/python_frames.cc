@@ -59,12 +59,19 @@ void PythonFrameWalk::Parse(uint64_t address, const uint8_t* image, PythonFrame*
   }
 }
 
+PythonFrameWalk::Cell PythonFrameWalk::CellOf(uint64_t thread, uint64_t owner) const {
+  const uint64_t address = thread + layout_->thread_frame;
+  if (layout_->cframe_frame == kNoOffset) return {.address = address};
+  return {owner + layout_->cframe_frame, address, owner};
+}
+
 bool PythonFrameWalk::FindCell(uint64_t thread, Cell* out) const {
-  *out = {.address = thread + layout_->thread_frame};
-  if (layout_->cframe_frame == kNoOffset) return true;
-  out->owner_address = out->address;
-  if (!process_->ReadValue(out->owner_address, &out->owner)) return false;
-  out->address = out->owner + layout_->cframe_frame;
+  uint64_t owner = 0;
+  if (layout_->cframe_frame != kNoOffset &&
+      !process_->ReadValue(thread + layout_->thread_frame, &owner)) {
+    return false;
+  }
+  *out = CellOf(thread, owner);
   return true;
 }
 
@@ -134,6 +141,10 @@ void PythonFrameWalk::PlaceWindow(uint64_t chunk, uint64_t innermost) {
   // Further only within a page that is there in any case: a thread that goes deeper meanwhile.
   const uint64_t page_end = ((frame_end - 1) | (kPageBytes - 1)) + 1;
   window_begin_ = innermost - chunk > kWindowBytes ? innermost - kWindowBytes : chunk;
+  // No more than was needed at the last look.
+  if (hint_->outermost > window_begin_ && hint_->outermost < innermost) {
+    window_begin_ = hint_->outermost;
+  }
   window_end_ = std::min(page_end, frame_end + kWindowPastBytes);
 }
 
@@ -148,6 +159,8 @@ bool PythonFrameWalk::ReadPlaces(const Cell& cell) {
   uint8_t* to = memory_->images;
   const uint32_t bytes = layout_->frame_bytes;
   size_t count = 0;
+  AddGuards(guards_->before, guards_->before_count, &count);
+  if (chunk_address_ != 0) pieces[count++] = {chunk_address_, &chunk_, sizeof(chunk_)};
   for (size_t i = hinted_; i-- > 0; to += bytes) {
     pieces[count++] = {hint_->addresses[i], to, bytes};
   }
@@ -161,7 +174,13 @@ bool PythonFrameWalk::ReadPlaces(const Cell& cell) {
   for (size_t i = 0; i < hinted_; ++i, to += bytes) {
     pieces[count++] = {hint_->addresses[i], to, bytes};
   }
+  AddGuards(guards_->after, guards_->after_count, &count);
   return process_->ReadPieces(pieces, count);
+}
+
+void PythonFrameWalk::AddGuards(const ProcessMemory::Piece* guards, size_t guard_count,
+                                size_t* count) {
+  for (size_t i = 0; i < guard_count; ++i) memory_->pieces[(*count)++] = guards[i];
 }
 
 // Hints are in the order of the last walk: most are met one after the other.
@@ -225,6 +244,7 @@ PythonFrameWalk::Outcome PythonFrameWalk::ReadAllTwice(const Cell& cell) {
   const size_t bytes = layout_->frame_bytes;
   size_t count = 0;
   uint8_t* to = memory_->images;
+  AddGuards(guards_->before, guards_->before_count, &count);
   for (size_t i = count_; i-- > 0; to += bytes) {
     memory_->pieces[count++] = {memory_->frames[i].address, to, bytes};
   }
@@ -234,6 +254,7 @@ PythonFrameWalk::Outcome PythonFrameWalk::ReadAllTwice(const Cell& cell) {
     memory_->pieces[count++] = {memory_->frames[i].address, to, bytes};
     if (i == 0 && cell.owner_address != 0) AddCell(cell, &after_, &count);
   }
+  AddGuards(guards_->after, guards_->after_count, &count);
   hinted_ = 0;  // their images are overwritten
   if (!process_->ReadPieces(memory_->pieces, count)) return Outcome::kUnreadable;
   const uint8_t* from = memory_->images;
@@ -281,16 +302,25 @@ size_t PythonFrameWalk::UntoldFrom(size_t begin, size_t restless) const {
   return untold;
 }
 
-void PythonFrameWalk::KeepHints(uint64_t thread) {
+void PythonFrameWalk::KeepHints(uint64_t thread, const Cell& cell) {
   hint_->thread = thread;
+  hint_->owner = cell.owner;
+  hint_->chunk = chunk_;
+  hint_->innermost = between_.innermost;
   hint_->count = 0;
+  hint_->outermost = 0;
   for (size_t i = 0; i < count_; ++i) {
-    if (memory_->outside[i]) hint_->addresses[hint_->count++] = memory_->frames[i].address;
+    const uint64_t address = memory_->frames[i].address;
+    const bool near = chunk_ != 0 && address >= chunk_ && address <= between_.innermost &&
+                      between_.innermost - address < kWindowBytes;
+    if (near && (hint_->outermost == 0 || address < hint_->outermost)) hint_->outermost = address;
+    if (!near) hint_->addresses[hint_->count++] = address;
   }
 }
 
 void PythonFrameWalk::TakeHint(uint64_t thread) {
   hint_ = &memory_->hints[(thread >> 4) * 0x9E3779B97F4A7C15u >> 59];
+  if (hint_->thread != thread) hint_->outermost = 0;
   hinted_ = hint_->thread == thread ? hint_->count : 0;
 }
 
@@ -302,24 +332,55 @@ bool PythonFrameWalk::ReadPlacesSomehow(const Cell& cell) {
   return ReadPlaces(cell);
 }
 
-PythonFrameWalk::Outcome PythonFrameWalk::Try(uint64_t thread, Cell* cell) {
-  uint64_t chunk = 0, innermost = 0;
-  if (!FindCell(thread, cell)) return Outcome::kUnreadable;
+// Where the innermost frame is. False: unreadable.
+bool PythonFrameWalk::Locate(uint64_t thread, Cell* cell, uint64_t* chunk, uint64_t* innermost) {
   TakeHint(thread);
-  if (layout_->thread_datastack != kNoOffset) {
+  if (layout_->cframe_frame != kNoOffset && hint_->thread == thread && hint_->owner != 0) {
+    *cell = CellOf(thread, hint_->owner);
     const ProcessMemory::Piece pieces[] = {
-        {thread + layout_->thread_datastack, &chunk, sizeof(chunk)},
-        {cell->address, &innermost, sizeof(innermost)},
+        {cell->owner_address, &cell->owner, sizeof(cell->owner)},
+        {chunk_address_, chunk, sizeof(*chunk)},
+        {cell->address, innermost, sizeof(*innermost)},
     };
-    if (!process_->ReadPieces(pieces, std::size(pieces))) return Outcome::kUnreadable;
-    if (innermost == 0) return Outcome::kNoFrames;
+    if (process_->ReadPieces(pieces, std::size(pieces)) && cell->owner == hint_->owner) return true;
   }
-  PlaceWindow(chunk, innermost);
-  if (!ReadPlacesSomehow(*cell)) return Outcome::kUnreadable;
+  if (!FindCell(thread, cell)) return false;
+  if (chunk_address_ == 0) return true;
+  const ProcessMemory::Piece pieces[] = {
+      {chunk_address_, chunk, sizeof(*chunk)},
+      {cell->address, innermost, sizeof(*innermost)},
+  };
+  return process_->ReadPieces(pieces, std::size(pieces));
+}
+
+// Looks where the innermost frame was at the last look. False: it is not near there, or nothing is
+// known of it; the readings of the cell themselves say so.
+bool PythonFrameWalk::ReadAsLastTime(uint64_t thread, Cell* cell) {
+  // In 3.11 and 3.12 the structure has to be found well before it is read: a new one at the place
+  // of the last holds what that left there until it is filled in.
+  if (layout_->cframe_frame != kNoOffset) return false;
+  TakeHint(thread);
+  if (hint_->thread != thread || hint_->innermost == 0) return false;
+  *cell = CellOf(thread, 0);
+  PlaceWindow(hint_->chunk, hint_->innermost);
+  if (!ReadPlaces(*cell)) return false;
+  if (window_end_ == 0 || between_.innermost == 0 || InWindow(between_.innermost)) return true;
+  PlaceWindow(chunk_, between_.innermost);
+  return ReadPlaces(*cell);
+}
+
+PythonFrameWalk::Outcome PythonFrameWalk::Try(uint64_t thread, Cell* cell) {
+  if (!ReadAsLastTime(thread, cell)) {
+    uint64_t chunk = 0, innermost = 0;
+    if (!Locate(thread, cell, &chunk, &innermost)) return Outcome::kUnreadable;
+    TakeHint(thread);
+    PlaceWindow(chunk, innermost);
+    if (!ReadPlacesSomehow(*cell)) return Outcome::kUnreadable;
+  }
   bool all_twice;
   const Outcome outcome = Follow(between_.innermost, &all_twice);
   if (outcome != Outcome::kRead) return outcome;
-  KeepHints(thread);
+  KeepHints(thread, *cell);
   return all_twice ? Outcome::kRead : ReadAllTwice(*cell);
 }
 
@@ -328,7 +389,7 @@ PythonFrameWalk::Outcome PythonFrameWalk::TryEntries(uint64_t thread) {
   uint64_t chunk = 0, innermost = 0;
   if (!FindCell(thread, &cell) || !FindEntries(cell.owner)) return Outcome::kUnreadable;
   const ProcessMemory::Piece pieces[] = {
-      {thread + layout_->thread_datastack, &chunk, sizeof(chunk)},
+      {chunk_address_, &chunk, sizeof(chunk)},
       {entries_[0] + layout_->cframe_frame, &innermost, sizeof(innermost)},
   };
   if (!process_->ReadPieces(pieces, std::size(pieces))) return Outcome::kUnreadable;
@@ -340,7 +401,7 @@ PythonFrameWalk::Outcome PythonFrameWalk::TryEntries(uint64_t thread) {
   const uint64_t entry_frame = entry_frames_[common];
   bool all_twice;
   if (Follow(entry_frame, &all_twice) != Outcome::kRead) return Outcome::kUnreadable;
-  KeepHints(thread);
+  KeepHints(thread, cell);
   if (all_twice) return Outcome::kRead;
   if (ReadAllTwice(cell) != Outcome::kRead) return Outcome::kUnreadable;
   common = CommonEntry(thread);
@@ -355,7 +416,10 @@ bool PythonFrameWalk::EndsInFunction() const {
   return cut_ || memory_->frames[count_ - 1].owner != kGeneratorFrameOwner;
 }
 
-PythonFrameWalk::Result PythonFrameWalk::Walk(uint64_t thread) {
+PythonFrameWalk::Result PythonFrameWalk::Walk(uint64_t thread, const Guards& guards) {
+  guards_ = &guards;
+  const bool in_chunks = layout_->thread_datastack != kNoOffset;
+  chunk_address_ = in_chunks ? thread + layout_->thread_datastack : 0;
   for (int attempt = 1; attempt <= kTries; ++attempt) {
     const bool whole_only = attempt <= kWholeTries;
     entry_count_ = 0;

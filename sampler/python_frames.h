@@ -23,7 +23,8 @@
 //
 // All that is read twice is read in one system call. That takes knowing where: from 3.11 on most
 // frames lie in a row below the innermost one; for those that do not, and for all of them before,
-// the addresses of the last look at the thread are tried.
+// the addresses of the last look at the thread are tried. Where the innermost one was at the last
+// look is tried first, so that a walk is one system call for most threads.
 #ifndef GPUPROBE_SAMPLER_PYTHON_FRAMES_H_
 #define GPUPROBE_SAMPLER_PYTHON_FRAMES_H_
 
@@ -59,12 +60,15 @@ class PythonFrameWalk {
   static constexpr size_t kPageBytes = 4096;
   static constexpr size_t kHintedThreads = 32;
   static constexpr size_t kWindowPastBytes = 512;
+  static constexpr size_t kMaxGuards = 8;
   // Calls of the interpreter by C that are looked at, from the innermost outwards.
   static constexpr size_t kMaxEntries = 8;
 
   // Where a thread's frames outside the window were last time.
   struct Hint {
     uint64_t thread;
+    uint64_t owner, chunk, innermost;  // of the cell; innermost 0: not known
+    uint64_t outermost;                // of the frames in the window
     uint32_t count;
     uint64_t addresses[kMaxFrames];
   };
@@ -74,7 +78,7 @@ class PythonFrameWalk {
     uint8_t window[2][kWindowBytes + kWindowPastBytes + kMaxFrameBytes];
     uint8_t page[kPageBytes + kMaxFrameBytes];
     uint8_t images[2 * kMaxFrames * kMaxFrameBytes];
-    ProcessMemory::Piece pieces[2 * kMaxFrames + 8 + kMaxEntries];
+    ProcessMemory::Piece pieces[2 * kMaxFrames + 10 + kMaxEntries + 2 * kMaxGuards];
     bool outside[kMaxFrames];  // of the window
     Hint hints[kHintedThreads];
   };
@@ -84,8 +88,16 @@ class PythonFrameWalk {
   void Init(Memory* memory) { memory_ = memory; }
   void Reset(const ProcessMemory* process, const PythonLayout* layout);
 
+  // Places that are read in the same system call as the frames: those of `before` ahead of them,
+  // those of `after` behind them. What they held at a walk that was not torn tells whether the
+  // thread's state was the thread's.
+  struct Guards {
+    ProcessMemory::Piece before[kMaxGuards], after[kMaxGuards];
+    size_t before_count = 0, after_count = 0;
+  };
+
   // The frames of the thread whose PyThreadState is at `thread`.
-  Result Walk(uint64_t thread);
+  Result Walk(uint64_t thread, const Guards& guards);
 
   const PythonFrame& frame(size_t index) const { return memory_->frames[first_ + index]; }
   size_t count() const { return count_ - first_; }
@@ -108,6 +120,9 @@ class PythonFrameWalk {
   };
 
   Outcome Try(uint64_t thread, Cell* cell);
+  bool ReadAsLastTime(uint64_t thread, Cell* cell);
+  bool Locate(uint64_t thread, Cell* cell, uint64_t* chunk, uint64_t* innermost);
+  void AddGuards(const ProcessMemory::Piece* guards, size_t guard_count, size_t* count);
   Outcome TryEntries(uint64_t thread);
   Outcome Follow(uint64_t address, bool* all_twice);
   Outcome ReadAllTwice(const Cell& cell);
@@ -117,6 +132,7 @@ class PythonFrameWalk {
   bool ReadOne(uint64_t address, PythonFrame* out);
   bool FromHints(uint64_t address, size_t* next, PythonFrame* first, PythonFrame* second) const;
   bool InWindow(uint64_t address) const;
+  Cell CellOf(uint64_t thread, uint64_t owner) const;
   bool FindCell(uint64_t thread, Cell* out) const;
   void AddCell(const Cell& cell, CellLook* look, size_t* count);
   void AddEntries(size_t* count);
@@ -130,7 +146,7 @@ class PythonFrameWalk {
   bool EndsInFunction() const;
   size_t IndexOf(uint64_t address) const;  // count_: not among them
   void TakeHint(uint64_t thread);
-  void KeepHints(uint64_t thread);
+  void KeepHints(uint64_t thread, const Cell& cell);
 
   Memory* memory_ = nullptr;
   const ProcessMemory* process_ = nullptr;
@@ -142,7 +158,11 @@ class PythonFrameWalk {
   size_t entry_count_ = 0;
   CellLook between_ = {}, after_ = {};
   uint64_t window_begin_ = 0, window_end_ = 0;
+  // Where the thread's state says which chunk its frames lie in (0: they do not), and which it was
+  // at the last reading.
+  uint64_t chunk_address_ = 0, chunk_ = 0;
   uint64_t page_begin_ = 0, page_end_ = 0;
+  const Guards* guards_ = nullptr;
   Hint* hint_ = nullptr;
   size_t hinted_ = 0;  // how many of its frames are in memory_->images, twice
 };

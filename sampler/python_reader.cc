@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <iterator>
 
@@ -67,13 +68,29 @@ struct PythonReader::State {
   uint32_t looks_since_list = 0;
   bool listed_now = false;  // the list is of this look
 
+  // What a look begins with.
+  struct Heads {
+    uint64_t finalizing;
+    uint64_t interpreters[2];                // the newest, the main one
+    uint64_t lock;                           // where the lock is
+    uint8_t lock_image[kListedThreadBytes];  // of the lock that was at lock_before
+    bool has_lock, has_links;
+  };
+  Heads heads;
+  uint64_t lock_before = 0;
+
+  // Around the readings of one thread's frames: what has to be there, and what was.
+  PythonFrameWalk::Guards guards;
+  std::array<uint64_t, PythonFrameWalk::kMaxGuards + 1> expected, seen;  // the last: behind them
+  uint32_t tid_before, tid_after;
+
   // Scratch.
   uint8_t thread_images[kMaxThreads * kListedThreadBytes];
   ProcessMemory::Piece pieces[kMaxThreads + 2 * kMaxInterpreters + 8];
   uint64_t interpreter_links[kMaxInterpreters][2];  // next, first thread
   uint32_t tids[kMaxThreads];
   uint8_t check_images[kMaxStackDepth * PythonCodeCache::kMaxCheckBytes];
-  const PythonCodeCache::Entry* checked[PythonFrameWalk::kMaxFrames];
+  PythonCodeCache::Entry* checked[PythonFrameWalk::kMaxFrames];
   PythonCodeCache::Check unique[kMaxStackDepth];
   ProcessMemory::Piece check_pieces[kMaxStackDepth * PythonCodeCache::kMaxCheckPieces + 1];
   PythonFrameWalk::Memory walk_memory;
@@ -81,18 +98,20 @@ struct PythonReader::State {
   PythonRuntimeFinder::Scratch finder;
 
   void Begin();
-  bool Runtime(uint64_t* head, bool* finalizing);
-  bool HeadsAsBefore(uint64_t head);
+  bool ReadHeads(bool as_last_time);
+  bool HeadsAsBefore() const;
   bool ListAsBefore(uint64_t head);
   void List(uint64_t head);
-  bool StillLinked(size_t index);
+  void Guard(size_t index);
+  bool IsThatThread(size_t index) const;
+  size_t LockBytes() const;
   void ListAnew(uint64_t head);
   void ListThreads(InterpreterEntry* interpreter, uint64_t thread);
   void TakeTids();
   void LookAtGil();
   void SetVersion();
   Read FindAndRead(pid_t tid, LocationTable* table, PythonStack* out, bool* found, bool* moved);
-  Read ReadThread(uint64_t thread, LocationTable* table, PythonStack* out);
+  Read ReadThread(size_t index, LocationTable* table, PythonStack* out);
   Read Describe(PythonStack* out);
   bool CheckCodes(uint8_t* opcode);
   bool InCFunction(const PythonFrame& frame, int64_t offset, uint8_t opcode);
@@ -171,6 +190,7 @@ PythonStatus PythonReader::AttachRuntime(const ProcessMemory* memory,
 
 void PythonReader::State::Begin() {
   thread_count = interpreter_count = 0;
+  main_interpreter = lock_before = 0;
   gil = {};
   const PythonLayout& layout = runtime.layout;
   uint32_t last = std::max(
@@ -205,31 +225,39 @@ void PythonReader::State::SetVersion() {
   *to = '\0';
 }
 
-bool PythonReader::State::Runtime(uint64_t* head, bool* finalizing) {
+// Everything that a look begins with, in one call, taking it that the interpreters and the lock
+// are where they were. False: something cannot be read, which what was known may be to blame for.
+bool PythonReader::State::ReadHeads(bool as_last_time) {
   const PythonLayout& layout = runtime.layout;
-  uint64_t ending = 0, links[2] = {};
-  const ProcessMemory::Piece wanted[] = {
-      {runtime.address + layout.runtime_finalizing, &ending, sizeof(ending)},
-      {runtime.address + layout.runtime_interpreters, links, sizeof(links)},
+  heads = {};
+  size_t count = 0;
+  const auto add = [&](uint64_t address, void* out, size_t size) {
+    pieces[count++] = {address, out, size};
   };
-  if (!memory->ReadPieces(wanted, std::size(wanted))) return false;
-  *head = links[0];
-  main_interpreter = links[1];
-  *finalizing = ending != 0;
-  return true;
+  add(runtime.address + layout.runtime_finalizing, &heads.finalizing, 8);
+  add(runtime.address + layout.runtime_interpreters, heads.interpreters, 16);
+  if (layout.interpreter_gil == kNoOffset) {
+    heads.lock = lock_before = runtime.address + layout.runtime_gil;
+  } else if (as_last_time && main_interpreter != 0) {
+    add(main_interpreter + layout.interpreter_gil, &heads.lock, 8);
+  }
+  heads.has_lock = as_last_time && lock_before != 0;
+  if (heads.has_lock) add(lock_before, heads.lock_image, LockBytes());
+  for (size_t i = 0; as_last_time && i < interpreter_count; ++i) {
+    const uint64_t address = interpreters[i].address;
+    add(address + layout.interpreter_next, &interpreter_links[i][0], 8);
+    add(address + layout.interpreter_threads, &interpreter_links[i][1], 8);
+  }
+  heads.has_links = as_last_time;
+  return memory->ReadPieces(pieces, count);
 }
 
 // Whether no interpreter and no thread is new since the list was read.
-bool PythonReader::State::HeadsAsBefore(uint64_t head) {
-  if (interpreter_count == 0 || interpreters[0].address != head) return false;
-  const PythonLayout& layout = runtime.layout;
-  size_t count = 0;
-  for (size_t i = 0; i < interpreter_count; ++i) {
-    const uint64_t address = interpreters[i].address;
-    pieces[count++] = {address + layout.interpreter_next, &interpreter_links[i][0], 8};
-    pieces[count++] = {address + layout.interpreter_threads, &interpreter_links[i][1], 8};
+bool PythonReader::State::HeadsAsBefore() const {
+  if (!heads.has_links || interpreter_count == 0 ||
+      interpreters[0].address != heads.interpreters[0]) {
+    return false;
   }
-  if (!memory->ReadPieces(pieces, count)) return false;
   for (size_t i = 0; i < interpreter_count; ++i) {
     const uint64_t next = i + 1 < interpreter_count ? interpreters[i + 1].address : 0;
     const uint64_t first =
@@ -239,25 +267,54 @@ bool PythonReader::State::HeadsAsBefore(uint64_t head) {
   return true;
 }
 
-// Whether a thread's state is still where the list had it: both neighbours point to it. One that
-// was freed is linked to nothing, whatever its memory holds by now.
-bool PythonReader::State::StillLinked(size_t index) {
+// Puts places ahead of and behind the readings of a thread's frames that tell whether they are that
+// thread's. A thread's state is still where the list had it if both neighbours point to it: one
+// that was freed is linked to nothing, whatever its memory holds by now. It has to bear the
+// thread's id, too, before and after: the memory of a state is used again at once, a new one bears
+// its creator's id until it begins, and an old list may so name two states for one thread.
+void PythonReader::State::Guard(size_t index) {
   const PythonLayout& layout = runtime.layout;
+  const ThreadEntry& thread = threads[index];
   const InterpreterEntry* interpreter = interpreters;
   while (index >= interpreter->first_thread + interpreter->thread_count) ++interpreter;
   const size_t last = interpreter->first_thread + interpreter->thread_count - 1;
   const uint64_t before = index > interpreter->first_thread ? threads[index - 1].state : 0;
   const uint64_t after = index < last ? threads[index + 1].state : 0;
-  const uint64_t self = threads[index].state;
-  uint64_t previous = 0, next = 0, owner = 0, from_before = self, from_after = self;
-  ProcessMemory::Piece wanted[5] = {{self + layout.thread_prev, &previous, 8},
-                                    {self + layout.thread_next, &next, 8},
-                                    {self + layout.thread_interpreter, &owner, 8}};
-  size_t count = 3;
-  if (before != 0) wanted[count++] = {before + layout.thread_next, &from_before, 8};
-  if (after != 0) wanted[count++] = {after + layout.thread_prev, &from_after, 8};
-  return memory->ReadPieces(wanted, count) && previous == before && next == after &&
-         owner == interpreter->address && from_before == self && from_after == self;
+  const uint64_t self = thread.state;
+  expected = {};
+  seen = {};
+  guards.before_count = guards.after_count = 0;
+  const auto add = [this](ProcessMemory::Piece* to, size_t* count, uint64_t address, size_t at,
+                          uint64_t value) {
+    to[(*count)++] = {address, &seen[at], sizeof(seen[at])};
+    expected[at] = value;
+  };
+  const auto add_before = [&](uint64_t address, uint64_t value) {
+    add(guards.before, &guards.before_count, address, guards.before_count, value);
+  };
+  add_before(self + layout.thread_interpreter, interpreter->address);
+  if (!listed_now) {
+    add_before(self + layout.thread_prev, before);
+    add_before(self + layout.thread_next, after);
+    if (before != 0) add_before(before + layout.thread_next, self);
+    if (after != 0) add_before(after + layout.thread_prev, self);
+  }
+  const bool native = layout.thread_native_id != kNoOffset;
+  const uint64_t id_at = self + (native ? layout.thread_native_id : layout.thread_pthread);
+  const uint64_t id = native ? static_cast<uint64_t>(thread.tid) : thread.pthread;
+  add_before(id_at, id);
+  add(guards.after, &guards.after_count, id_at, PythonFrameWalk::kMaxGuards, id);
+  if (native) return;
+  // The Linux id behind it has four bytes.
+  guards.before[guards.before_count++] = {thread.pthread + kTidInPthread, &tid_before, 4};
+  guards.after[guards.after_count++] = {thread.pthread + kTidInPthread, &tid_after, 4};
+}
+
+bool PythonReader::State::IsThatThread(size_t index) const {
+  if (seen != expected) return false;
+  if (runtime.layout.thread_native_id != kNoOffset) return true;
+  const auto tid = static_cast<uint32_t>(threads[index].tid);
+  return tid_before == tid && tid_after == tid;
 }
 
 // Reads all that was listed last time in one call: true if the list is the same.
@@ -278,16 +335,16 @@ bool PythonReader::State::ListAsBefore(uint64_t head) {
     const uint64_t next = i + 1 < interpreter_count ? interpreters[i + 1].address : 0;
     if (interpreter_links[i][0] != next) return false;
     const size_t end = interpreters[i].first_thread + interpreters[i].thread_count;
-    uint64_t expected = interpreter_links[i][1];
+    uint64_t next_state = interpreter_links[i][1];
     for (size_t t = interpreters[i].first_thread; t < end; ++t) {
       const uint8_t* image = thread_images + t * listed_bytes;
-      if (threads[t].state != expected ||
+      if (threads[t].state != next_state ||
           At<uint64_t>(image, layout.thread_interpreter) != interpreters[i].address) {
         return false;
       }
-      expected = At<uint64_t>(image, layout.thread_next);
+      next_state = At<uint64_t>(image, layout.thread_next);
     }
-    if (expected != 0) return false;
+    if (next_state != 0) return false;
   }
   return true;
 }
@@ -348,25 +405,33 @@ void PythonReader::State::TakeTids() {
   }
 }
 
+size_t PythonReader::State::LockBytes() const {
+  const size_t bytes = std::max(runtime.layout.gil_last_holder, runtime.layout.gil_locked) + 8;
+  return std::min(bytes, sizeof(heads.lock_image));
+}
+
 void PythonReader::State::LookAtGil() {
   const PythonLayout& layout = runtime.layout;
   gil = {};
-  uint64_t lock = runtime.address + layout.runtime_gil;
-  if (layout.interpreter_gil != kNoOffset) {
-    if (main_interpreter == 0 ||
-        !memory->ReadValue(main_interpreter + layout.interpreter_gil, &lock) || lock == 0) {
+  if (std::max(layout.gil_last_holder, layout.gil_locked) + 8 > sizeof(heads.lock_image)) return;
+  if (!heads.has_lock || heads.lock != lock_before) {
+    uint64_t lock = heads.lock;
+    lock_before = 0;
+    if (layout.interpreter_gil != kNoOffset &&
+        (main_interpreter == 0 ||
+         !memory->ReadValue(main_interpreter + layout.interpreter_gil, &lock) || lock == 0)) {
       return;
     }
+    if (!memory->Read(lock, heads.lock_image, LockBytes())) return;
+    lock_before = lock;
   }
-  uint8_t image[kListedThreadBytes];
-  const uint32_t bytes = std::max(layout.gil_last_holder, layout.gil_locked) + 8;
-  if (bytes > sizeof(image) || !memory->Read(lock, image, bytes)) return;
+  const uint8_t* image = heads.lock_image;
   const auto locked = At<int32_t>(image, layout.gil_locked);
   if (locked < -1 || locked > 1) return;
   gil.known = true;
   gil.locked = locked == 1;
-  gil.begin_address = lock;
-  gil.end_address = lock + layout.gil_bytes;
+  gil.begin_address = lock_before;
+  gil.end_address = lock_before + layout.gil_bytes;
   if (!gil.locked) return;
   const auto holder = At<uint64_t>(image, layout.gil_last_holder);
   for (size_t i = 0; i < thread_count; ++i) {
@@ -384,20 +449,23 @@ void PythonReader::State::List(uint64_t head) {
 bool PythonReader::BeginLook() {
   State& s = *state_;
   if (s.status != PythonStatus::kReady && s.status != PythonStatus::kFinalizing) return false;
-  uint64_t head = 0;
-  bool finalizing = false;
   s.gil = {};
-  if (!s.Runtime(&head, &finalizing)) {
+  if (!s.ReadHeads(/*as_last_time=*/true) && !s.ReadHeads(/*as_last_time=*/false)) {
     s.thread_count = s.interpreter_count = 0;
     return false;
   }
+  const uint64_t head = s.heads.interpreters[0];
+  // What was read at the address of another main interpreter is nothing.
+  if (s.main_interpreter != s.heads.interpreters[1]) s.heads.has_lock = false;
+  s.main_interpreter = s.heads.interpreters[1];
+  const bool finalizing = s.heads.finalizing != 0;
   s.status = finalizing ? PythonStatus::kFinalizing : PythonStatus::kReady;
   if (finalizing || head == 0) {
     s.thread_count = s.interpreter_count = 0;
     return false;
   }
   s.listed_now = false;
-  if (++s.looks_since_list >= kLooksPerList || !s.HeadsAsBefore(head)) s.List(head);
+  if (++s.looks_since_list >= kLooksPerList || !s.HeadsAsBefore()) s.List(head);
   s.LookAtGil();
   return true;
 }
@@ -420,7 +488,9 @@ bool PythonReader::State::CheckCodes(uint8_t* opcode) {
     of_frame[i] = at;
     if (at < unique_count) continue;
     PythonCodeCache::Check& check = unique[unique_count++];
-    check = {.address = frame.code, .entry = cache.Find(frame.code)};
+    check = {.address = frame.code,
+             .entry = cache.Find(frame.code),
+             .stand = PythonCodeCache::StandOf(frame)};
     cache.AddPieces(&check, unique, unique_count - 1, &to, check_pieces, &count);
   }
   // What the innermost frame executes.
@@ -439,7 +509,7 @@ bool PythonReader::State::CheckCodes(uint8_t* opcode) {
   for (size_t i = 0; i < unique_count; ++i) {
     // Where the texts of an object that has gone were, there may be nothing any more.
     known[i] = unique[i].entry != nullptr &&
-               (readable ? cache.Matches(unique[i]) : cache.StillThere(*unique[i].entry));
+               (readable ? cache.Matches(unique[i]) : cache.StillThere(unique[i].entry));
     all = all && known[i];
   }
   // Only now: taking one in may throw out an entry of this very stack.
@@ -491,7 +561,7 @@ PythonReader::Read PythonReader::State::Describe(PythonStack* out) {
       out->cut = true;
       break;
     }
-    if (!cache.Locate(entry, offset, &out->frames[out->depth])) return Read::kTorn;
+    if (!cache.Locate(checked[i], offset, &out->frames[out->depth])) return Read::kTorn;
     ++out->depth;
     if (innermost && i == 0) out->in_c_function = InCFunction(walk.frame(i), offset, opcode);
     innermost = false;
@@ -499,11 +569,11 @@ PythonReader::Read PythonReader::State::Describe(PythonStack* out) {
   return out->depth > 0 ? Read::kOk : Read::kNoPython;
 }
 
-PythonReader::Read PythonReader::State::ReadThread(uint64_t thread, LocationTable* table,
+PythonReader::Read PythonReader::State::ReadThread(size_t index, LocationTable* table,
                                                    PythonStack* out) {
   if (cache.table() != table) cache.Reset(memory, &runtime, table);
   for (int attempt = 0; attempt < kStackTries; ++attempt) {
-    const PythonFrameWalk::Result result = walk.Walk(thread);
+    const PythonFrameWalk::Result result = walk.Walk(threads[index].state, guards);
     if (result == PythonFrameWalk::Result::kNoFrames) return Read::kNoPython;
     if (result == PythonFrameWalk::Result::kTorn) continue;
     const Read read = Describe(out);
@@ -533,18 +603,9 @@ PythonReader::Read PythonReader::State::FindAndRead(pid_t tid, LocationTable* ta
   // is now, since it entered that one from the others.
   for (size_t i = 0; i < thread_count; ++i) {
     if (threads[i].tid != tid) continue;
-    const uint64_t thread = threads[i].state;
-    // The id again, too: the memory of a state is used again at once, and a new one bears its
-    // creator's id, so that an old list may name two states for one thread.
-    if (!listed_now &&
-        (!StillLinked(i) || PythonThreadTid(*memory, runtime.layout, thread) != tid)) {
-      *moved = true;
-      continue;
-    }
-    const Read read = ReadThread(thread, table, out);
-    // A new thread's state bears the id of its creator until it begins, and one that has ended
-    // leaves its place to others.
-    if (PythonThreadTid(*memory, runtime.layout, thread) != tid) {
+    Guard(i);
+    const Read read = ReadThread(i, table, out);
+    if (!IsThatThread(i)) {
       *moved = true;
       continue;
     }

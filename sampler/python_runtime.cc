@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "sampler/process_path.h"
+#include "sampler/raw_files.h"
 
 namespace gpuprobe::sampler {
 namespace {
@@ -71,12 +72,12 @@ class MapsReader {
   MapsReader(pid_t pid, char* buffer, size_t bytes) : buffer_(buffer), capacity_(bytes) {
     char path[kProcPathBytes];
     FormatProcPath(path, pid, "/maps");
-    fd_ = open(path, O_RDONLY | O_CLOEXEC);
+    fd_ = RawOpen(path, O_RDONLY | O_CLOEXEC);
   }
   MapsReader(const MapsReader&) = delete;
   MapsReader& operator=(const MapsReader&) = delete;
   ~MapsReader() {
-    if (fd_ >= 0) close(fd_);
+    if (fd_ >= 0) RawClose(fd_);
   }
   bool opened() const { return fd_ >= 0; }
   // Valid until the next call.
@@ -94,7 +95,7 @@ class MapsReader {
       if (end_ == capacity_) end_ = 0;  // no line is that long
       ssize_t got;
       do {
-        got = read(fd_, buffer_ + end_, capacity_ - end_);
+        got = RawRead(fd_, buffer_ + end_, capacity_ - end_);
       } while (got < 0 && errno == EINTR);
       if (got <= 0) return false;
       end_ += static_cast<size_t>(got);
@@ -135,14 +136,14 @@ int OpenModule(pid_t pid, const Module& module, bool executable) {
   char name[kProcPathBytes];
   if (executable) {  // also when it has been deleted
     FormatProcPath(name, pid, "/exe");
-    return open(name, O_RDONLY | O_CLOEXEC);
+    return RawOpen(name, O_RDONLY | O_CLOEXEC);
   }
   if (module.path.size() < kMaxPathBytes) {
     const size_t length = FormatProcPath(name, pid, "/root");
     memcpy(path, name, length);
     memcpy(path + length, module.path.data(), module.path.size());
     path[length + module.path.size()] = '\0';
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = RawOpen(path, O_RDONLY | O_CLOEXEC);
     if (fd >= 0) return fd;
   }
   // Deleted: this link leads to it all the same, for those who may follow it.
@@ -157,7 +158,7 @@ int OpenModule(pid_t pid, const Module& module, bool executable) {
   path[length++] = '-';
   hex(module.end);
   path[length] = '\0';
-  return open(path, O_RDONLY | O_CLOEXEC);
+  return RawOpen(path, O_RDONLY | O_CLOEXEC);
 }
 
 // Fills in version and layout of a runtime at `symbols`. False, with a sentence or (nothing to be
@@ -296,7 +297,7 @@ PythonStatus PythonRuntimeFinder::Find(const ProcessMemory& memory, Scratch* scr
         const int fd = OpenModule(pid, module, executable);
         if (fd >= 0) {
           elf.FindInFile(fd, scratch->file, &symbols);
-          close(fd);
+          RawClose(fd);
         }
       }
       if (symbols.runtime == 0) continue;

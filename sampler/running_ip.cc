@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "sampler/raw_files.h"
+
 namespace gpuprobe::sampler {
 namespace {
 
@@ -58,11 +60,10 @@ int RunningIp::Open(uint32_t tid) {
     if (errno != ESRCH) forbidden_ = errno;
     return -1;
   }
-  void* ring =
-      mmap(nullptr, kRingBytes, PROT_READ | PROT_WRITE, MAP_SHARED, static_cast<int>(fd), 0);
+  void* ring = RawMap(kRingBytes, static_cast<int>(fd));
   if (ring == MAP_FAILED) {
     forbidden_ = errno;  // RLIMIT_MEMLOCK: it holds for every further one
-    close(static_cast<int>(fd));
+    RawClose(static_cast<int>(fd));
     return -1;
   }
   slots_[slot] = {ring, static_cast<int>(fd)};
@@ -72,7 +73,7 @@ int RunningIp::Open(uint32_t tid) {
 void RunningIp::Close(int slot) {
   if (slot < 0 || slots_[slot].ring == nullptr) return;
   munmap(slots_[slot].ring, kRingBytes);
-  close(slots_[slot].fd);
+  RawClose(slots_[slot].fd);
   slots_[slot] = {};
 }
 

@@ -9,6 +9,16 @@ namespace {
 
 constexpr uint64_t kMaxSamples = 4000;
 
+// Of stack and wait target.
+uint64_t HashOf(const WatchedThread& thread) {
+  uint64_t hash = thread.target + 1;
+  for (uint32_t i = 0; i < thread.depth; ++i) {
+    hash = (hash ^ thread.stack[i]) * 0x9E3779B97F4A7C15u;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
 }  // namespace
 
 void SampleOutput::Init(void* memory, LocationTable* locations, int64_t trace_minus_monotonic_ns) {
@@ -76,11 +86,13 @@ bool SampleOutput::TryAdd(SampledProcess* process, WatchedThread* thread) {
     if (!AddFacts(*process, /*ended=*/false)) return false;
     process->described_in = piece_;
   }
-  if (thread->piece != piece_) {
+  const uint64_t hash = HashOf(*thread);
+  if (thread->piece != piece_ || thread->piece_hash != hash) {
     thread->piece_stack = EncodeStack(*thread);
     thread->piece_target = encoder_.InternText(locations_->Text(thread->target));
     if (encoder_.full()) return false;
     thread->piece = piece_;
+    thread->piece_hash = hash;
   }
   proto::SampleRecord sample = {};
   sample.time_ns = thread->look_ns + to_trace_ns_;

@@ -5,9 +5,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "sampler/raw_files.h"
 #include "sampler/wait_target.h"
 
 namespace gpuprobe::sampler {
@@ -15,15 +17,18 @@ namespace {
 
 // Descriptors of the private table that looks may keep open: a host's usual soft limit is 1024.
 constexpr uint32_t kMaxKeptDescriptors = 600;
-constexpr uint32_t kNameLooks = 100;
+constexpr uint32_t kNameLooks = 100, kTargetLooks = 8;
 constexpr uint64_t kTickNs = 10'000'000;  // USER_HZ is 100 on x86-64
 
-enum class Found : uint8_t { kGone, kSchedStat, kTicksOnly };
+enum class Found : uint8_t { kGone, kSchedStat, kTicksOnly, kNoDescriptor };
+
+// The host's limit may be lower than what is kept, or lowered at any time.
+bool NoDescriptor() { return errno == EMFILE || errno == ENFILE; }
 
 // Where the kernel has no schedstat: CPU time from stat, in ticks.
 Found ReadTicks(uint32_t pid, uint32_t tid, SchedStat* out) {
   StatFile stat;
-  if (!ReadStat(pid, tid, &stat)) return Found::kGone;
+  if (!ReadStat(pid, tid, &stat)) return NoDescriptor() ? Found::kNoDescriptor : Found::kGone;
   *out = SchedStat();
   out->cpu_ns = stat.cpu_ticks * kTickNs;
   return Found::kTicksOnly;
@@ -34,29 +39,37 @@ Found ReadTicks(uint32_t pid, uint32_t tid, SchedStat* out) {
 // is not read by it.
 size_t ReadKept(uint32_t pid, uint32_t tid, const char* leaf, int* kept_fd, LookTools* tools,
                 char* out, size_t size) {
+  errno = 0;
   if (*kept_fd >= 0) return ReadProcDescriptor(*kept_fd, out, size);
   char path[kTaskPathBytes];
   ProcPath(pid, tid, leaf, path);
-  if (!tools->keep_descriptors || tools->kept_descriptors >= kMaxKeptDescriptors)
+  if (!tools->keep_descriptors || tools->no_descriptor != 0 ||
+      tools->kept_descriptors >= kMaxKeptDescriptors)
     return ReadProcFile(path, out, size);
   ++TheProcCounters().opens;
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  const int fd = RawOpen(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return 0;
   *kept_fd = fd;
   ++tools->kept_descriptors;
   return ReadProcDescriptor(fd, out, size);
 }
 
-void CloseKept(int fd, LookTools* tools) {
-  if (fd < 0) return;
-  close(fd);
-  --tools->kept_descriptors;
+void CloseKept(WatchedThread* thread, LookTools* tools) {
+  for (int* fd : {&thread->schedstat_fd, &thread->syscall_fd, &thread->stat_fd}) {
+    if (*fd < 0) continue;
+    RawClose(*fd);
+    --tools->kept_descriptors;
+    *fd = -1;
+  }
+  if (thread->running_ip >= 0) tools->running->Close(thread->running_ip);
+  thread->running_ip = -1;
 }
 
 Found ReadSched(uint32_t pid, WatchedThread* thread, LookTools* tools, SchedStat* out) {
   char text[96];
   const size_t n =
       ReadKept(pid, thread->tid, "schedstat", &thread->schedstat_fd, tools, text, sizeof text);
+  if (n == 0 && NoDescriptor()) return Found::kNoDescriptor;
   if (n == 0) return errno == ESRCH ? Found::kGone : ReadTicks(pid, thread->tid, out);
   return ParseSchedStat(text, out) ? Found::kSchedStat : ReadTicks(pid, thread->tid, out);
 }
@@ -109,7 +122,13 @@ bool ReadState(uint32_t pid, WatchedThread* thread, LookTools* tools, SyscallFil
     return true;
   }
   StatFile stat;
-  if (!ReadStat(pid, thread->tid, &stat)) return false;
+  char line[768];
+  if (ReadKept(pid, thread->tid, "stat", &thread->stat_fd, tools, line, sizeof line) == 0) {
+    if (!NoDescriptor()) return false;
+    ++tools->no_descriptor;
+    return call->running = true;  // nothing is known
+  }
+  if (!ParseStatFile(line, &stat)) return false;
   if (stat.state == 'Z' || stat.state == 'X') return false;
   std::memcpy(thread->name, stat.name, sizeof thread->name);
   thread->state = have_call && call->running ? kStateRunning : StateOf(stat.state);
@@ -152,12 +171,38 @@ void JudgeGil(SampledProcess* process, WatchedThread* thread, const SyscallFile&
   }
 }
 
-void ReadTarget(SampledProcess* process, WatchedThread* thread, const SyscallFile& call,
+uint64_t HashOf(const SyscallFile& call) {
+  uint64_t hash = static_cast<uint64_t>(call.number) + 1;
+  const auto mix = [&hash](uint64_t word) {
+    hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
+    hash ^= hash >> 32;
+  };
+  for (const uint64_t argument : call.args) mix(argument);
+  mix(call.sp);
+  mix(call.pc);
+  return hash;
+}
+
+void FindTarget(SampledProcess* process, WatchedThread* thread, const SyscallFile& call,
                 LookTools* tools) {
   char target[kWaitTargetBytes];
   DescribeWait(process->pid, thread->tid, call, OpenMemory(process) ? &process->memory : nullptr,
                target);
   if (target[0] != '\0') thread->target = tools->locations->InternText(target);
+}
+
+// What it waits for. The same call with the same arguments at the same place mostly waits for the
+// same: that is looked up at one look in so many.
+void ReadTarget(SampledProcess* process, WatchedThread* thread, const SyscallFile& call,
+                LookTools* tools) {
+  const uint64_t hash = HashOf(call);
+  if (hash == thread->call_hash && ++thread->call_looks % kTargetLooks != 0) {
+    thread->target = thread->last_target;
+    return;
+  }
+  FindTarget(process, thread, call, tools);
+  thread->call_hash = hash;
+  thread->last_target = thread->target;
 }
 
 void PutOnTop(const LocationId* leaves, size_t count, WatchedThread* thread) {
@@ -171,10 +216,9 @@ void PushNative(SampledProcess* process, WatchedThread* thread, const SyscallFil
                 LookTools* tools) {
   if (tools->native == nullptr || (thread->flags & kSampleWaitsForGil) != 0) return;
   if (!OpenMemory(process)) return;
-  LocationId leaves[kMaxNativeLeaves];
-  const size_t count = tools->native->Find(process->memory, call.sp, call.pc, thread->depth != 0,
-                                           thread->look_ns, tools->locations, leaves);
-  PutOnTop(leaves, count, thread);
+  tools->native->Find(process->memory, call.sp, call.pc, thread->depth != 0, thread->look_ns,
+                      tools->locations, &thread->native);
+  PutOnTop(thread->native.leaves, thread->native.count, thread);
 }
 
 // The same for a running thread, where the kernel tells. Where Python code runs its line says all.
@@ -183,6 +227,7 @@ void PushRunning(SampledProcess* process, WatchedThread* thread, LookTools* tool
   const bool python = thread->depth != 0;
   if (python && (thread->flags & kSampleInCFunction) == 0) return;
   if (thread->running_ip < 0) {
+    if (tools->no_descriptor != 0) return;
     thread->running_ip = tools->running->Open(thread->tid);
     if (thread->running_ip >= 0) return;  // nothing was read yet
     if (tools->running->forbidden() == 0) return;
@@ -210,19 +255,56 @@ void Remember(WatchedThread* thread, const SchedStat& sched, int64_t now_ns) {
   thread->look_ns = now_ns;
 }
 
+// What it did at the last look.
+void Forget(WatchedThread* thread) {
+  thread->state = kStateUnknown;
+  thread->flags = 0;
+  thread->syscall = -1;
+  thread->target = 0;
+  thread->gil_holder = 0;
+  thread->depth = 0;
+}
+
+// It had not run at the last look, and has since: at the end of the time, as far as is known. A
+// thread that was looked at every period is told of as having waited until the last one.
+void TellWaitBefore(SampledProcess* process, WatchedThread* thread, const SchedStat& sched,
+                    int64_t now_ns, LookTools* tools) {
+  if (tools->emit == nullptr) return;
+  const uint64_t ran =
+      sched.cpu_ns - thread->sched.cpu_ns + sched.runnable_ns - thread->sched.runnable_ns;
+  const int64_t tail = std::max(tools->period_ns, static_cast<int64_t>(ran));
+  const int64_t waited = now_ns - tail - thread->look_ns;
+  if (waited <= tools->period_ns / 2) return;
+  Remember(thread, thread->sched, thread->look_ns + waited);
+  thread->flags |= kSampleUnchanged;
+  thread->gil_holder = 0;
+  tools->emit(tools->user, process, thread);
+}
+
 }  // namespace
 
 bool LookAtThread(SampledProcess* process, WatchedThread* thread, int64_t now_ns,
                   LookTools* tools) {
+  // One that found none: what is kept may be all that the host's limit allows.
+  if (tools->no_descriptor != 0) CloseKept(thread, tools);
   SchedStat sched;
   const Found found = ReadSched(process->pid, thread, tools, &sched);
   if (found == Found::kGone) return false;
   ++tools->looks;
+  if (found == Found::kNoDescriptor) {
+    ++tools->no_descriptor;
+    Remember(thread, thread->sched, now_ns);
+    Forget(thread);
+    return true;
+  }
   // It was blocked when its state was read, which was after the numbers were; had it got a CPU
   // since, they would have changed.
   const bool blocked = thread->state == kStateBlocked || thread->state == kStateBlockedIo;
   const bool unchanged =
       found == Found::kSchedStat && thread->look_ns != 0 && blocked && sched == thread->sched;
+  if (!unchanged && found == Found::kSchedStat && thread->look_ns != 0 && blocked) {
+    TellWaitBefore(process, thread, sched, now_ns, tools);
+  }
   Remember(thread, sched, now_ns);
   if (unchanged) {
     ++tools->unchanged;
@@ -230,12 +312,7 @@ bool LookAtThread(SampledProcess* process, WatchedThread* thread, int64_t now_ns
     thread->gil_holder = 0;
     return true;
   }
-  thread->flags = 0;
-  thread->syscall = -1;
-  thread->target = 0;
-  thread->gil_holder = 0;
-  thread->depth = 0;
-  thread->piece = 0;
+  Forget(thread);
   SyscallFile call;
   if (!ReadState(process->pid, thread, tools, &call)) return false;
   if (HasPython(*process)) {
@@ -251,9 +328,7 @@ bool LookAtThread(SampledProcess* process, WatchedThread* thread, int64_t now_ns
 }
 
 void Unwatch(WatchedThread* thread, LookTools* tools) {
-  if (thread->running_ip >= 0) tools->running->Close(thread->running_ip);
-  CloseKept(thread->schedstat_fd, tools);
-  CloseKept(thread->syscall_fd, tools);
+  CloseKept(thread, tools);
   *thread = WatchedThread();
 }
 

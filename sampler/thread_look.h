@@ -44,8 +44,8 @@ inline constexpr size_t kMaxSampleDepth = kMaxStackDepth + kMaxNativeLeaves;
 struct WatchedThread {
   uint32_t tid = 0;  // 0: nobody
   uint8_t roles = 0;
-  int schedstat_fd = -1, syscall_fd = -1;  // -1: opened at each look
-  int running_ip = -1;                     // slot of RunningIp; -1: none
+  int schedstat_fd = -1, syscall_fd = -1, stat_fd = -1;  // -1: opened at each look
+  int running_ip = -1;                                   // slot of RunningIp; -1: none
   char name[16] = {};
   uint32_t name_age = 0;  // looks since it was read
 
@@ -59,6 +59,12 @@ struct WatchedThread {
   uint32_t depth = 0;
   LocationId stack[kMaxSampleDepth] = {};  // innermost first
 
+  // What the last system calls and stacks were found to be.
+  uint64_t call_hash = 0;  // of the call that last_target is of; 0: none
+  uint32_t call_looks = 0;
+  TextId last_target = 0;
+  NativeLeaf::Found native;
+
   // Of the last look: what it covers.
   uint64_t interval_ns = 0, cpu_ns = 0, runnable_ns = 0;
 
@@ -69,6 +75,7 @@ struct WatchedThread {
 
   // Ids in the piece that is being written.
   uint32_t piece = 0, piece_stack = 0, piece_target = 0;
+  uint64_t piece_hash = 0;  // of what these are ids of
 };
 
 // What is needed for looks besides the thread and its process.
@@ -78,8 +85,16 @@ struct LookTools {
   RunningIp* running = nullptr;  // of this process's threads; nullptr: not wanted, or not possible
   bool keep_descriptors = false;
   uint32_t kept_descriptors = 0;
+  // A blocked thread that was left alone for longer than this, and has run meanwhile, is told of
+  // twice: `emit` gets what it was at the last look, for as long as it can have lasted.
+  int64_t period_ns = 0;
+  void (*emit)(void* user, SampledProcess* process, WatchedThread* thread) = nullptr;
+  void* user = nullptr;
   // Counts.
   uint64_t looks = 0, unchanged = 0, stacks_unreadable = 0;
+  // Looks that found no descriptor free: their samples have an unknown state. From the first on
+  // none is kept.
+  uint64_t no_descriptor = 0;
 };
 
 // False: the thread has ended; let go of it with Unwatch.

@@ -100,37 +100,41 @@ namespace {
 
 // What does not depend on the window.
 struct Views {
-  explicit Views(const Timeline& timeline)
+  Views(const Timeline& timeline, const Options& options)
       : host(timeline),
         evidence(timeline, host),
-        order(timeline),
-        stream_waits(timeline, host, order) {}
+        order(timeline, StreamsOfUntimed(timeline)),
+        stream_waits(timeline, host),
+        communication_names(CommunicationNames(timeline)),
+        scope(timeline, options),
+        activities(CollectActivity(timeline, host, options, scope)) {}
   HostView host;
   HostEvidence evidence;
   StreamOrder order;
   StreamWaits stream_waits;
+  std::vector<bool> communication_names;
+  Scope scope;
+  std::vector<DeviceActivity> activities;
 };
 
 Analysis AnalyseWindow(const Timeline& timeline, const Options& options, const Views& views) {
   Analysis analysis;
-  const Scope scope(timeline, options);
-  const std::vector<DeviceActivity> activities = CollectActivity(timeline, options, scope);
   Places places(timeline);
-  for (const DeviceActivity& activity : activities) {
-    DeviceReport& report =
-        analysis.devices.emplace_back(MeasureDevice(timeline, options, scope, activity));
-    const Lane unseen = UnseenTimes(timeline, scope, activity, views.order, places);
+  std::vector<StreamCounts> streams;
+  for (const DeviceActivity& activity : views.activities) {
+    streams.emplace_back(timeline);
+    DeviceReport& report = analysis.devices.emplace_back(MeasureDevice(
+        timeline, options, views.scope, views.communication_names, activity, &streams.back()));
+    const Lane unseen = UnseenTimes(timeline, views.scope, activity, views.order, places);
     AttributeGaps({timeline, views.host, views.evidence, views.stream_waits, activity, unseen},
                   places, &report);
-    if (analysis.internal_error.empty()) analysis.internal_error = CheckSums(report);
   }
-  analysis.waits = MeasureWaits(timeline, options, scope, views.host, views.evidence, activities,
-                                analysis.devices, places);
-  analysis.blind_ns = BlindNs(timeline, activities, analysis.devices);
+  analysis.waits = MeasureWaits(timeline, options, views.scope, views.host, views.evidence,
+                                views.activities, analysis.devices, places);
   analysis.places = places.TakeTexts();
-  for (size_t d = 0; d < activities.size(); ++d) {
-    analysis.steps.push_back(
-        FindSteps(timeline, activities[d], analysis.devices[d], analysis.places));
+  for (size_t d = 0; d < views.activities.size(); ++d) {
+    analysis.steps.push_back(FindSteps(timeline, views.host, views.activities[d], streams[d],
+                                       analysis.devices[d], analysis.places));
   }
   return analysis;
 }
@@ -138,9 +142,13 @@ Analysis AnalyseWindow(const Timeline& timeline, const Options& options, const V
 }  // namespace
 
 Analysis Analyse(const Timeline& timeline, const Options& options) {
-  const Views views(timeline);
+  const Views views(timeline, options);
   Analysis analysis = AnalyseWindow(timeline, options, views);
-  const std::optional<Window> steady = SteadyPart(timeline, options, analysis);
+  analysis.blind_ns = BlindNs(timeline, views.activities, analysis.devices);
+  for (const DeviceReport& report : analysis.devices) {
+    if (analysis.internal_error.empty()) analysis.internal_error = CheckSums(report);
+  }
+  const std::optional<Window> steady = SteadyPart(timeline, options, views.activities, analysis);
   if (!steady) {
     analysis.verdict = Judge(timeline, analysis);
     return analysis;

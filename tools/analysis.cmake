@@ -13,6 +13,7 @@ gpuprobe_offline_library(gpuprobe_analysis
   ${CMAKE_CURRENT_LIST_DIR}/interval_set.cc
   ${CMAKE_CURRENT_LIST_DIR}/job_activity.cc
   ${CMAKE_CURRENT_LIST_DIR}/kernel_class.cc
+  ${CMAKE_CURRENT_LIST_DIR}/marker_steps.cc
   ${CMAKE_CURRENT_LIST_DIR}/meanwhile.cc
   ${CMAKE_CURRENT_LIST_DIR}/part_places.cc
   ${CMAKE_CURRENT_LIST_DIR}/places.cc

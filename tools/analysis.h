@@ -177,15 +177,27 @@ struct StepGrowth {
   std::string where;           // the place with most of that cause's time in slow steps
 };
 
-// The steps of one device, found without markers (steps.h). Without a repeating pattern `steps` is
-// empty and `why_none` says so; else they follow each other without a hole.
+// What the steps of a device were told by.
+enum class StepSource : uint8_t {
+  kPattern,       // what repeats (steps.h)
+  kProfilerStep,  // PyTorch's ProfilerStep#N annotations
+  kNvtx,          // NVTX ranges of one name
+  kAnnotation,    // torch's record_function, of one name
+};
+
+// The steps of one device, by markers or by what repeats (steps.h). Without a repeating pattern
+// `steps` is empty and `why_none` says so; else they follow each other without a hole.
 struct DeviceSteps {
   int32_t device = -1;  // index in Timeline::devices
   std::vector<Step> steps;
-  std::string why_none;   // "no repeating pattern in 40 operations"; empty with steps
-  double confidence = 0;  // 0..1: of what lives throughout, the share that steps have equally often
-  int32_t first_op = -1;  // index in Timeline::ops: what the first step begins with, as all do
-  uint64_t typical_ops = 0;                                               // median of a step
+  std::string why_none;  // "no repeating pattern in 40 operations"; empty with steps
+  StepSource source = StepSource::kPattern;
+  std::string marker;  // name of the ranges: "train_step", "step #"; empty: kPattern
+  // 0..1: of what lives throughout, the share that steps have equally often; with markers: of the
+  // device's time, the share that was submitted in them.
+  double confidence = 0;
+  int32_t first_op = -1;     // index in Timeline::ops: what the first step begins with, as all do
+  uint64_t typical_ops = 0;  // median of a step
   int64_t median_ns = 0, p90_ns = 0, p99_ns = 0, min_ns = 0, max_ns = 0;  // durations
   uint64_t slow_steps = 0;         // longer than kSlowStep medians
   uint64_t slow_period = 0;        // they come every this many steps; 0: no such rule

@@ -62,6 +62,7 @@ class Attributor {
         cursors_(timeline_.threads.size()),
         drains_(carry->drains),
         last_on_stream_(timeline_.streams.size(), -1),
+        stream_waits_cursor_(timeline_),
         busy_until_(carry->busy_until_ns) {
     drains_.resize(timeline_.processes.size());
     for (size_t t = 0; t < cursors_.size(); ++t) {
@@ -76,6 +77,8 @@ class Attributor {
   // `samples`: numbers of the run for those of the timeline; nullptr: the same.
   void Run(const std::vector<int32_t>* samples) {
     run_samples_ = samples;
+    // Most gaps have one or two; what is not used is never touched and costs address space alone.
+    report_.parts.reserve(report_.gaps.size() * 2);
     for (size_t g = 0; g < report_.gaps.size(); ++g) {
       Gap& gap = report_.gaps[g];
       gap_ = static_cast<uint32_t>(g);
@@ -279,7 +282,7 @@ class Attributor {
   void FindQueuedCause(GapView& view) {
     const GpuOp& next = Op(report_.gaps[gap_].next_op);
     const int32_t before = next.stream >= 0 ? last_on_stream_[next.stream] : -1;
-    const auto wait = stream_waits_.Find(next, before);
+    const auto wait = stream_waits_.Find(next, before, &stream_waits_cursor_);
     if (!wait && view.process >= 0 && !timeline_.processes[view.process].has_sync_records &&
         next.start_ns - view.submit_end_ns >= kNoLatencyNs) {
       view.queued = Cause::kUnknown;
@@ -441,7 +444,7 @@ class Attributor {
   void HostOutside(const GapView& view, int64_t begin, int64_t end) {
     if (begin >= end) return;
     host_parts_.clear();
-    evidence_.split.Split(StretchOf(view), begin, end, &host_parts_);
+    evidence_.split.Split(StretchOf(view), begin, end, shown_.cursor(), &host_parts_);
     for (const HostPart& part : host_parts_) {
       const int32_t thread = part.sample < 0 ? view.thread : timeline_.samples[part.sample].thread;
       Emit(part.begin_ns, part.end_ns, part.cause, shown_.OfHost(part, thread), view.submission, -1,
@@ -528,7 +531,8 @@ class Attributor {
   std::vector<LaneReader> process_overheads_, blocked_;
   std::vector<Drain>& drains_;           // by process
   std::vector<int32_t> last_on_stream_;  // operation, by stream
-  size_t next_op_ = 0;                   // first of activity_.ops not read
+  StreamWaits::Cursor stream_waits_cursor_;
+  size_t next_op_ = 0;  // first of activity_.ops not read
   int64_t busy_until_;
   uint32_t gap_ = 0, gap_of_run_ = 0;
   size_t first_part_ = 0;  // of this gap

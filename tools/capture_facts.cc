@@ -39,6 +39,10 @@ bool Captured(const std::vector<CaptureOutcome>& kinds, const char* word) {
 }  // namespace
 
 void ReadCaptureInfo(const CaptureInfo& info, Process* process, ProcessCapture* capture) {
+  const bool first = capture->gpuprobe_version.empty();
+  if (!first && info.graph_node_level() && !capture->graph_node_level) {
+    capture->graph_level_given_up = true;
+  }
   capture->gpuprobe_version = info.gpuprobe_version();
   capture->door = info.door();
   capture->cupti_path = info.cupti_path();

@@ -19,6 +19,14 @@ void CauseTotals::Sum::Add(uint32_t in_gap, const GapPart& part) {
   if (example_call == -1) example_call = part.call;
 }
 
+bool CauseTotals::IsNewSample(size_t cause, size_t sample) {
+  std::vector<bool>& counted = samples_[cause];
+  if (counted.size() <= sample) counted.resize(sample + 1);
+  const bool is_new = !counted[sample];
+  counted[sample] = true;
+  return is_new;
+}
+
 void CauseTotals::Add(uint32_t gap, const GapPart& part, int32_t detail) {
   const auto cause = static_cast<size_t>(part.cause);
   causes_[cause].Add(gap, part);
@@ -26,7 +34,7 @@ void CauseTotals::Add(uint32_t gap, const GapPart& part, int32_t detail) {
   if (sites.size() <= static_cast<size_t>(part.where)) sites.resize(part.where + 1);
   Site& site = sites[part.where];
   site.Add(gap, part);
-  if (part.sample >= 0 && samples_[cause].insert(part.sample).second) {
+  if (part.sample >= 0 && IsNewSample(cause, static_cast<size_t>(part.sample))) {
     ++causes_[cause].samples;
     ++site.samples;
   }

@@ -4,9 +4,9 @@
 #define GPUPROBE_TOOLS_CAUSE_TOTALS_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -48,9 +48,10 @@ class CauseTotals {
   struct Site : Sum {
     std::vector<std::pair<int32_t, int64_t>> details;  // ns by detail, few
   };
+  bool IsNewSample(size_t cause, size_t sample);
   std::array<Sum, kCauseCount> causes_;
-  std::array<std::vector<Site>, kCauseCount> sites_;  // by place; few hundred places at most
-  std::array<std::unordered_set<int32_t>, kCauseCount> samples_;
+  std::array<std::vector<Site>, kCauseCount> sites_;    // by place; few hundred places at most
+  std::array<std::vector<bool>, kCauseCount> samples_;  // by sample: counted
 };
 
 }  // namespace gpuprobe::tools

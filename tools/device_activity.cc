@@ -3,6 +3,7 @@
 #include "tools/device_activity.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace gpuprobe::tools {
 
@@ -13,47 +14,93 @@ Scope::Scope(const Timeline& timeline, const Options& options)
   }
 }
 
-std::vector<DeviceActivity> CollectActivity(const Timeline& timeline, const Options& options,
-                                            const Scope& scope) {
+size_t DeviceActivity::FirstReaching(const Timeline& timeline, const Window& window) const {
+  if (coarse) return 0;
+  // What began before the last busy time that is under way or over had ended by then.
+  const int64_t from_ns = busy.LastBeginBy(window.start_ns);
+  const auto first = std::partition_point(
+      ops.begin(), ops.end(), [&](int32_t op) { return timeline.ops[op].start_ns < from_ns; });
+  return static_cast<size_t>(first - ops.begin());
+}
+
+std::vector<DeviceActivity> CollectActivity(const Timeline& timeline, const HostView& host,
+                                            const Options& options, const Scope& scope) {
   const size_t device_count = timeline.devices.size();
   const auto wanted = [&](int32_t device) {
     return device >= 0 && static_cast<size_t>(device) < device_count &&
            (!options.device || *options.device == device);
   };
-  std::vector<size_t> count(device_count, 0);
   std::vector<bool> present(device_count, false);
-  for (const GpuOp& op : timeline.ops) {
-    if (wanted(op.device) && scope.Contains(op.process)) ++count[op.device];
-  }
   for (const UntimedOp& op : timeline.untimed) {
     if (wanted(op.device) && scope.Contains(op.process)) present[op.device] = true;
   }
-  std::vector<DeviceActivity> result;
-  std::vector<int32_t> slot(device_count, -1);
+  // Devices that turn out to have nothing in scope are left out in the end.
+  std::vector<DeviceActivity> all(device_count);
   for (size_t d = 0; d < device_count; ++d) {
-    const bool asked = options.device && *options.device == static_cast<int32_t>(d);
-    if (count[d] == 0 && !present[d] && !asked) continue;
-    slot[d] = static_cast<int32_t>(result.size());
-    result.emplace_back().device = static_cast<int32_t>(d);
-    result.back().processes.assign(timeline.processes.size(), false);
-    result.back().ops.reserve(count[d]);
+    if (!wanted(static_cast<int32_t>(d))) continue;
+    all[d].device = static_cast<int32_t>(d);
+    // Upper bounds; what is not used is never touched and costs address space alone.
+    all[d].ops.reserve(host.OpsOfDevice(static_cast<int32_t>(d)));
+    all[d].busy.Reserve(host.OpsOfDevice(static_cast<int32_t>(d)));
   }
+  const auto note_process = [&](DeviceActivity& activity, int32_t process) {
+    if (activity.processes.empty()) activity.processes.assign(timeline.processes.size(), false);
+    if (process >= 0) activity.processes[process] = true;
+  };
+  int32_t noted_device = -1, noted_process = -1;  // of the operation before, as a rule
   for (size_t i = 0; i < timeline.ops.size(); ++i) {
     const GpuOp& op = timeline.ops[i];
-    if (!wanted(op.device) || slot[op.device] < 0) continue;
-    DeviceActivity& activity = result[slot[op.device]];
-    if (scope.Contains(op.process)) {
-      activity.ops.push_back(static_cast<int32_t>(i));
-      if (op.process >= 0) activity.processes[op.process] = true;
-      activity.busy.Add(op.start_ns, op.end_ns);
-    } else {
+    if (!wanted(op.device)) continue;
+    DeviceActivity& activity = all[op.device];
+    if (!scope.Contains(op.process)) {
       activity.others.Add(op.start_ns, op.end_ns, op.process);
+      continue;
+    }
+    activity.ops.push_back(static_cast<int32_t>(i));
+    activity.busy.Add(op.start_ns, op.end_ns);
+    activity.end_ns = std::max(activity.end_ns, op.end_ns);
+    if (noted_device != op.device || noted_process != op.process) {
+      note_process(activity, op.process);
+      noted_device = op.device;
+      noted_process = op.process;
     }
   }
+  std::vector<DeviceActivity> result;
+  for (size_t d = 0; d < device_count; ++d) {
+    const bool asked = options.device && *options.device == static_cast<int32_t>(d);
+    if (all[d].ops.empty() && !present[d] && !asked) continue;
+    note_process(all[d], -1);
+    result.push_back(std::move(all[d]));
+  }
+  if (result.empty()) return result;
+  std::vector<int32_t> slot(device_count, -1);
+  for (size_t r = 0; r < result.size(); ++r) slot[result[r].device] = static_cast<int32_t>(r);
   for (const UntimedOp& op : timeline.untimed) {
     if (!wanted(op.device) || op.process < 0 || !scope.Contains(op.process)) continue;
     result[slot[op.device]].processes[op.process] = true;
   }
+  return result;
+}
+
+StreamCounts::Lead StreamCounts::Busiest() const {
+  Lead lead;
+  const auto offer = [&](int32_t process, int32_t stream, size_t count) {
+    if (count > lead.count || (count == lead.count && count > 0 &&
+                               std::pair(process, stream) < std::pair(lead.process, lead.stream))) {
+      lead = {process, stream, count};
+    }
+  };
+  for (const auto& [key, count] : others_) offer(key.first, key.second, count);
+  for (size_t s = 0; s < of_own_.size(); ++s) {
+    offer(timeline_.streams[s].process, static_cast<int32_t>(s), of_own_[s]);
+  }
+  return lead;
+}
+
+std::vector<bool> CommunicationNames(const Timeline& timeline) {
+  std::vector<bool> result;
+  result.reserve(timeline.names.size());
+  for (const std::string& name : timeline.names) result.push_back(IsCommunicationKernel(name));
   return result;
 }
 
@@ -67,18 +114,20 @@ struct Sweep {
 
 class DeviceMeter {
  public:
-  DeviceMeter(const Timeline& timeline, const Options& options, const DeviceActivity& activity)
-      : timeline_(timeline), options_(options), activity_(activity) {
-    communication_name_.reserve(timeline.names.size());
-    for (const std::string& name : timeline.names) {
-      communication_name_.push_back(IsCommunicationKernel(name));
-    }
+  DeviceMeter(const Timeline& timeline, const Options& options,
+              const std::vector<bool>& communication_names, const DeviceActivity& activity,
+              StreamCounts* streams)
+      : timeline_(timeline),
+        options_(options),
+        communication_names_(communication_names),
+        activity_(activity),
+        streams_(*streams) {
     report_.device = activity.device;
     SetWindow();
   }
 
   DeviceReport Run() {
-    for (const int32_t index : activity_.ops) Measure(timeline_.ops[index]);
+    ReadOps();
     report_.kernels.union_ns = sweep_.kernels.total();
     report_.copies.union_ns = sweep_.copies.total();
     report_.sets.union_ns = sweep_.sets.total();
@@ -88,7 +137,6 @@ class DeviceMeter {
     report_.compute_ns = sweep_.compute.total();
     report_.communication_ns = sweep_.working.total() - sweep_.compute.total();
     report_.copy_ns = sweep_.busy.total() - sweep_.working.total();
-    FindGaps();
     report_.all_gaps = report_.gaps.size();
     return std::move(report_);
   }
@@ -97,10 +145,8 @@ class DeviceMeter {
   void SetWindow() {
     Window& window = report_.window;
     if (!activity_.ops.empty()) {
-      window.start_ns = window.end_ns = timeline_.ops[activity_.ops.front()].start_ns;
-      for (const int32_t index : activity_.ops) {
-        window.end_ns = std::max(window.end_ns, timeline_.ops[index].end_ns);
-      }
+      window.start_ns = timeline_.ops[activity_.ops.front()].start_ns;
+      window.end_ns = activity_.end_ns;
     } else {
       window.start_ns = options_.from_ns.value_or(options_.to_ns.value_or(0));
       window.end_ns = options_.to_ns.value_or(window.start_ns);
@@ -108,6 +154,32 @@ class DeviceMeter {
     if (options_.from_ns) window.start_ns = *options_.from_ns;
     if (options_.to_ns) window.end_ns = *options_.to_ns;
     window.end_ns = std::max(window.end_ns, window.start_ns);
+  }
+
+  // Sums and gaps, in one reading of the operations.
+  void ReadOps() {
+    const auto& ops = activity_.ops;
+    const Window& window = report_.window;
+    if (ops.empty()) return AddGap(window.start_ns, window.end_ns, -1, -1);
+    int32_t previous = -1;
+    int64_t previous_end_ns = 0;
+    int64_t busy_until = window.start_ns;
+    size_t i = activity_.FirstReaching(timeline_, window);
+    // Upper bound; what is not used is never touched and costs address space alone.
+    report_.gaps.reserve(ops.size() - i + 1);
+    for (; i < ops.size(); ++i) {
+      const GpuOp& op = timeline_.ops[ops[i]];
+      if (op.start_ns > busy_until) AddGap(busy_until, op.start_ns, previous, FirstSubmitted(i));
+      busy_until = std::max(busy_until, op.end_ns);
+      if (op.start_ns > window.end_ns) return;  // the last gap has been closed
+      if (previous < 0 || op.end_ns >= previous_end_ns) {
+        previous = ops[i];
+        previous_end_ns = op.end_ns;
+      }
+      if (op.end_ns > window.start_ns && op.start_ns < window.end_ns) streams_.Add(op);
+      Measure(op);
+    }
+    AddGap(busy_until, window.end_ns, previous, -1);
   }
 
   // An operation without length counts where it stands; the window's own last one stands at its
@@ -123,7 +195,7 @@ class DeviceMeter {
     switch (op.kind) {
       case OpKind::kKernel:
         return op.op_class == OpClass::kCommunication ||
-                       (op.name >= 0 && communication_name_[op.name])
+                       (op.name >= 0 && communication_names_[op.name])
                    ? OpClass::kCommunication
                    : OpClass::kCompute;
       case OpKind::kGraph:
@@ -202,22 +274,6 @@ class DeviceMeter {
     return best;
   }
 
-  void FindGaps() {
-    const auto& ops = activity_.ops;
-    // Upper bound; what is not used is never touched and costs address space alone.
-    report_.gaps.reserve(ops.size() + 1);
-    if (ops.empty()) return AddGap(report_.window.start_ns, report_.window.end_ns, -1, -1);
-    int32_t previous = -1;
-    int64_t busy_until = report_.window.start_ns;
-    for (size_t i = 0; i < ops.size(); ++i) {
-      const GpuOp& op = timeline_.ops[ops[i]];
-      if (op.start_ns > busy_until) AddGap(busy_until, op.start_ns, previous, FirstSubmitted(i));
-      if (previous < 0 || op.end_ns >= timeline_.ops[previous].end_ns) previous = ops[i];
-      busy_until = std::max(busy_until, op.end_ns);
-    }
-    AddGap(busy_until, report_.window.end_ns, previous, -1);
-  }
-
   void AddGap(int64_t begin, int64_t end, int32_t previous, int32_t next) {
     begin = std::max(begin, report_.window.start_ns);
     end = std::min(end, report_.window.end_ns);
@@ -234,8 +290,9 @@ class DeviceMeter {
 
   const Timeline& timeline_;
   const Options& options_;
+  const std::vector<bool>& communication_names_;
   const DeviceActivity& activity_;
-  std::vector<bool> communication_name_;
+  StreamCounts& streams_;
   Sweep sweep_;
   DeviceReport report_;
 };
@@ -253,8 +310,10 @@ void CountUntimed(const Timeline& timeline, const Scope& scope, DeviceReport* re
 }  // namespace
 
 DeviceReport MeasureDevice(const Timeline& timeline, const Options& options, const Scope& scope,
-                           const DeviceActivity& activity) {
-  DeviceReport report = DeviceMeter(timeline, options, activity).Run();
+                           const std::vector<bool>& communication_names,
+                           const DeviceActivity& activity, StreamCounts* streams) {
+  DeviceReport report =
+      DeviceMeter(timeline, options, communication_names, activity, streams).Run();
   CountUntimed(timeline, scope, &report);
   return report;
 }

@@ -131,6 +131,8 @@ bool FrameDumper::DumpPacket(const Packet& packet, const proto::Frame& frame) {
       return DumpEvents(packet.cuda_events(), header);
     case Packet::kOverheads:
       return DumpOverheads(packet.overheads(), header);
+    case Packet::kMarkers:
+      return DumpMarkers(packet.markers(), header);
     case Packet::kProcess:
       return DumpProcess(packet.process());
     case Packet::kCapture:
@@ -384,6 +386,24 @@ bool FrameDumper::DumpOverheads(const OverheadBatch& batch, const FrameHeader& h
     if (columns.context_plus1[i] != 0) record.Number("context", columns.context_plus1[i] - 1);
     if (columns.stream_plus1[i] != 0) record.Number("stream", columns.stream_plus1[i] - 1);
     if (!sink_(record.NumberIf("correlation", columns.correlation[i]))) return false;
+  }
+  return true;
+}
+
+bool FrameDumper::DumpMarkers(const MarkerBatch& batch, const FrameHeader& header) {
+  proto::MarkerColumns columns;
+  proto::Decode(batch, header, &columns);
+  const auto text = [this](uint32_t id) {
+    return id == 0 || id > static_cast<uint32_t>(dictionary_.marker_names_size())
+               ? std::string()
+               : dictionary_.marker_names(static_cast<int>(id - 1));
+  };
+  for (size_t i = 0; i < columns.count; ++i) {
+    DumpRecord record = {"marker", true, columns.start_ns[i], columns.end_ns[i]};
+    record.name = text(columns.name[i]);
+    record.Number("id", columns.correlation[i]).Number("flags", columns.flags[i]);
+    record.TextIf("domain", text(columns.domain[i])).NumberIf("thread", columns.thread[i]);
+    if (!sink_(record)) return false;
   }
   return true;
 }

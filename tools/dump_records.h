@@ -88,6 +88,7 @@ class FrameDumper {
   bool DumpSyncs(const SyncBatch& batch, const FrameHeader& header);
   bool DumpEvents(const CudaEventBatch& batch, const FrameHeader& header);
   bool DumpOverheads(const OverheadBatch& batch, const FrameHeader& header);
+  bool DumpMarkers(const MarkerBatch& batch, const FrameHeader& header);
   // dump_samples.cc
   bool DumpSamples(const HostSamples& piece);
   bool DumpSampledProcess(const SampledProcess& info);

@@ -37,7 +37,7 @@ class TimelineDumper {
   }
 
  private:
-  enum class Of : uint8_t { kCall, kOp, kSync, kOverhead };
+  enum class Of : uint8_t { kCall, kOp, kSync, kOverhead, kMarker };
   struct Entry {
     int64_t start_ns;
     Of of;
@@ -117,6 +117,11 @@ class TimelineDumper {
     Collect(timeline_.ops, Of::kOp, &entries);
     Collect(timeline_.syncs, Of::kSync, &entries);
     Collect(timeline_.overheads, Of::kOverhead, &entries);
+    for (size_t i = 0; i < timeline_.markers.size(); ++i) {
+      const MarkerRange& range = timeline_.markers[i];
+      if (!Wanted(range.process)) continue;
+      entries.push_back({range.begin_ns, Of::kMarker, static_cast<uint32_t>(i)});
+    }
     std::stable_sort(entries.begin(), entries.end(),
                      [](const Entry& a, const Entry& b) { return a.start_ns < b.start_ns; });
     return std::all_of(entries.begin(), entries.end(), [&](const Entry& entry) {
@@ -129,9 +134,24 @@ class TimelineDumper {
           return DumpSync(timeline_.syncs[entry.index]);
         case Of::kOverhead:
           return DumpOverhead(timeline_.overheads[entry.index]);
+        case Of::kMarker:
+          return DumpMarker(timeline_.markers[entry.index]);
       }
       return false;
     });
+  }
+
+  bool DumpMarker(const MarkerRange& range) {
+    const MarkerName& name = timeline_.marker_names[static_cast<size_t>(range.name)];
+    DumpRecord record = {"marker", true, range.begin_ns, range.end_ns};
+    record.name = name.varies ? name.folded : name.first;
+    AddProcess(range.process, &record);
+    AddLane(range.device, -1, &record);
+    if (range.thread >= 0) {
+      record.Number("thread", timeline_.threads[static_cast<size_t>(range.thread)].tid);
+    }
+    if (!name.domain.empty()) record.Text("domain", name.domain);
+    return sink_(record);
   }
 
   bool DumpCall(const HostCall& call) {

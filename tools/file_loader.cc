@@ -12,11 +12,15 @@
 #include "absl/strings/str_join.h"
 #include "tools/analysis.h"
 #include "tools/format_units.h"
+#include "tools/frame_prefetcher.h"
 #include "tools/loss_causes.h"
 
 namespace gpuprobe::tools {
 namespace {
 
+// Decoded records that wait for the end of their frame: more than a real frame has, and some 50
+// bytes each.
+constexpr size_t kMostPendingRecords = size_t{1} << 21;
 constexpr uint32_t kInvalidId = 0xffffffffu;  // CUPTI: no such stream or event
 
 // "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", as nvidia-smi prints it; empty if it is not 16 bytes.
@@ -70,6 +74,24 @@ std::string DamageText(const proto::Damage& damage) {
       return "not closed: killed or still running";
   }
   return "";
+}
+
+// Is it asked for in the second of two passes? Ranges of markers are not: steps alone use them.
+bool IsOfRecords(const Packet& packet) {
+  switch (packet.data_case()) {
+    case Packet::kDictionary:
+    case Packet::kKernels:
+    case Packet::kApi:
+    case Packet::kCopies:
+    case Packet::kSets:
+    case Packet::kSyncs:
+    case Packet::kGraphs:
+    case Packet::kOverheads:
+    case Packet::kCudaEvents:
+      return true;
+    default:
+      return false;
+  }
 }
 
 }  // namespace
@@ -159,23 +181,28 @@ void FileLoader::MergeDevices() {
     renumbered[static_cast<size_t>(nameless)] = renumbered[static_cast<size_t>(known)];
   }
   timeline.devices = std::move(kept);
-  const auto renumber = [&renumbered](int32_t* device) {
+  const auto renumber = [&renumbered](auto* items) {
+    for (auto& item : *items) {
+      if (item.device >= 0) item.device = renumbered[static_cast<size_t>(item.device)];
+    }
+  };
+  renumber(&timeline.ops);
+  renumber(&timeline.untimed);
+  renumber(&timeline.syncs);
+  renumber(&timeline.streams);
+  const auto renumber_one = [&renumbered](int32_t* device) {
     if (*device >= 0) *device = renumbered[static_cast<size_t>(*device)];
   };
-  for (GpuOp& op : timeline.ops) renumber(&op.device);
-  for (UntimedOp& op : timeline.untimed) renumber(&op.device);
-  for (SyncOp& sync : timeline.syncs) renumber(&sync.device);
-  for (Stream& stream : timeline.streams) renumber(&stream.device);
   for (OpenedFile& opened : opened_) {
     for (FrameOutline& frame : opened.frames) {
-      for (int32_t& device : frame.devices) renumber(&device);
+      for (int32_t& device : frame.devices) renumber_one(&device);
     }
     for (auto& [id, file] : opened.states) {
-      for (auto& [ordinal, device] : file.devices) renumber(&device);
+      for (auto& [ordinal, device] : file.devices) renumber_one(&device);
       std::map<std::tuple<int32_t, uint32_t, uint32_t>, int32_t> streams;
       for (const auto& [key, stream] : file.streams) {
         auto [device, context, number] = key;
-        renumber(&device);
+        renumber_one(&device);
         streams.emplace(std::tuple(device, context, number), stream);
       }
       file.streams = std::move(streams);
@@ -183,7 +210,7 @@ void FileLoader::MergeDevices() {
   }
   std::set<std::pair<int32_t, int32_t>> process_devices;
   for (auto [process, device] : process_devices_) {
-    renumber(&device);
+    renumber_one(&device);
     process_devices.insert({process, device});
   }
   process_devices_ = std::move(process_devices);
@@ -215,12 +242,13 @@ int32_t FileLoader::ThreadOf(uint32_t tid, FileState* file) {
 void FileLoader::LoadDictionary(const Dictionary& dictionary, FileState* file) {
   FrameIds& ids = file->ids;
   for (const std::string& name : dictionary.names()) ids.names.push_back(InternName(name));
+  for (const std::string& name : dictionary.marker_names()) ids.marker_names.push_back(&name);
   for (const auto& s : dictionary.shapes()) {
-    ids.shape_names.push_back(Lookup(ids.names, s.name() - 1));
     const auto [at, added] = shapes_.try_emplace(
-        {s.grid_x(), s.grid_y(), s.grid_z(), s.block_x(), s.block_y(), s.block_z(), s.cluster_x(),
-         s.cluster_y(), s.cluster_z(), s.static_shared_bytes(), s.dynamic_shared_bytes(),
-         s.registers_per_thread(), s.local_bytes_per_thread()},
+        std::array<uint32_t, 13>{s.grid_x(), s.grid_y(), s.grid_z(), s.block_x(), s.block_y(),
+                                 s.block_z(), s.cluster_x(), s.cluster_y(), s.cluster_z(),
+                                 s.static_shared_bytes(), s.dynamic_shared_bytes(),
+                                 s.registers_per_thread(), s.local_bytes_per_thread()},
         static_cast<int32_t>(run_->timeline.shapes.size()));
     if (added) {
       run_->timeline.shapes.push_back({{s.grid_x(), s.grid_y(), s.grid_z()},
@@ -231,7 +259,10 @@ void FileLoader::LoadDictionary(const Dictionary& dictionary, FileState* file) {
                                        s.registers_per_thread(),
                                        s.local_bytes_per_thread()});
     }
-    ids.shapes.push_back(at->second);
+    const int32_t name = Lookup(ids.names, s.name() - 1);
+    const bool communicates = name >= 0 && communicates_[static_cast<size_t>(name)];
+    ids.shapes.push_back(
+        {name, at->second, communicates ? OpClass::kCommunication : OpClass::kCompute});
   }
   for (const auto& symbol : dictionary.api_symbols()) {
     const int32_t name = Lookup(ids.names, symbol.name() - 1);
@@ -242,15 +273,15 @@ void FileLoader::LoadDictionary(const Dictionary& dictionary, FileState* file) {
         symbol));
   }
   for (const auto& s : dictionary.copy_shapes()) {
-    const auto [at, added] =
-        copy_shapes_.try_emplace({s.copy_kind(), s.src_kind(), s.dst_kind(), s.flags(), s.peer()},
-                                 static_cast<int32_t>(run_->timeline.copy_shapes.size()));
+    const auto [at, added] = copy_shapes_.try_emplace(
+        std::array<uint32_t, 5>{s.copy_kind(), s.src_kind(), s.dst_kind(), s.flags(), s.peer()},
+        static_cast<int32_t>(run_->timeline.copy_shapes.size()));
     if (added) {
       run_->timeline.copy_shapes.push_back(
           {static_cast<uint8_t>(s.copy_kind()), static_cast<uint8_t>(s.src_kind()),
            static_cast<uint8_t>(s.dst_kind()), static_cast<uint8_t>(s.flags()), s.peer()});
     }
-    ids.copy_shapes.push_back(at->second);
+    ids.copy_shapes.push_back({-1, at->second, OpClass::kCopy});
   }
   for (const DeviceInfo& info : dictionary.devices()) DescribeDevice(info, file);
   for (const ContextInfo& context : dictionary.contexts()) {
@@ -332,10 +363,16 @@ void FileLoader::LoadPacket(const Packet& packet, const FrameHeader& header, Fil
   switch (packet.data_case()) {
     case Packet::kDictionary:
       return LoadDictionary(packet.dictionary(), file);
-    case Packet::kKernels:
-      return LoadKernels(packet.kernels(), header, file);
-    case Packet::kApi:
-      return LoadApi(packet.api(), header, file);
+    case Packet::kKernels: {
+      proto::KernelColumns* columns = columns_.kernels.Next();
+      proto::Decode(packet.kernels(), header, columns);
+      return LoadKernels(columns, file);
+    }
+    case Packet::kApi: {
+      proto::ApiColumns* columns = columns_.api.Next();
+      proto::Decode(packet.api(), header, columns);
+      return LoadApi(columns, file);
+    }
     case Packet::kCopies:
       return LoadCopies(packet.copies(), header, file);
     case Packet::kSets:
@@ -346,6 +383,8 @@ void FileLoader::LoadPacket(const Packet& packet, const FrameHeader& header, Fil
       return LoadGraphs(packet.graphs(), header, file);
     case Packet::kOverheads:
       return LoadOverheads(packet.overheads(), header, file);
+    case Packet::kMarkers:
+      return LoadMarkers(packet.markers(), header, file);
     case Packet::kCudaEvents:
       return LoadEvents(packet.cuda_events(), header, file);
     case Packet::kProcess:
@@ -377,8 +416,8 @@ void FileLoader::LoadPacket(const Packet& packet, const FrameHeader& header, Fil
   }
 }
 
-void FileLoader::LoadFrame(const proto::Frame& frame, FileState* file) {
-  const FrameHeader& header = frame.header();
+void FileLoader::LoadFrame(proto::Frame* frame, FileState* file) {
+  const FrameHeader& header = frame->header();
   file->ids = {};
   run_->timeline.inputs[static_cast<size_t>(input_)].records += header.records();
   if (header.has_clock()) file->clock.Add(header.clock());
@@ -388,15 +427,32 @@ void FileLoader::LoadFrame(const proto::Frame& frame, FileState* file) {
   }
   if (header.has_clock()) file->first_ns = std::min(file->first_ns, header.clock().trace_ns());
   // ProcessInfo first: ids of threads depend on the pid.
-  for (const Packet& packet : frame.trace.packet()) {
+  for (const Packet& packet : frame->trace.packet()) {
     if (packet.has_process()) LoadProcess(packet.process(), file);
   }
-  for (const Packet& packet : frame.trace.packet()) LoadPacket(packet, header, file);
+  LoadPackets(frame, file);
   if (header.written_ns() != 0) {
     file->last_ns = std::max(file->last_ns, header.written_ns());
     file->previous_written_ns = header.written_ns();
     if (header.records() > 0) file->previous_records_ns = header.written_ns();
   }
+}
+
+void FileLoader::LoadPackets(proto::Frame* frame, FileState* file) {
+  auto batch = frame->batches.batches().begin();
+  const auto last_batch = frame->batches.batches().end();
+  for (int i = 0; i < frame->trace.packet_size(); ++i) {
+    const Packet& packet = frame->trace.packet(i);
+    if (batch != last_batch && batch->packet == i) {
+      if (batch->kernels != nullptr) LoadKernels(batch->kernels, file);
+      if (batch->api != nullptr) LoadApi(batch->api, file);
+      ++batch;
+    } else if (part_ != Part::kRecords || IsOfRecords(packet)) {
+      LoadPacket(packet, frame->header(), file);
+    }
+    if (pending_records_ >= kMostPendingRecords) MergeLanes(*file);
+  }
+  MergeLanes(*file);
 }
 
 void FileLoader::AddDamage(const proto::TraceReader& reader) {
@@ -494,17 +550,21 @@ FileLoader::FileState* FileLoader::StateOf(const FrameHeader& header, const std:
 }
 
 absl::Status FileLoader::Load(const std::string& path) {
-  absl::StatusOr<std::unique_ptr<proto::TraceReader>> opened = proto::TraceReader::Open(path);
+  absl::StatusOr<std::unique_ptr<proto::TraceReader>> opened =
+      proto::TraceReader::Open(path, proto::TraceReader::Batches::kColumns);
   if (!opened.ok()) return opened.status();
   proto::TraceReader& reader = **opened;
   run_->timeline.inputs.push_back({path, reader.file_bytes()});
   input_ = Last(run_->timeline.inputs);
   states_.clear();
-  proto::Frame frame;
-  while (reader.Next(&frame)) {
-    FileState* file = StateOf(frame.header(), path);
+  const uint64_t read_before = read_bytes_;
+  FramePrefetcher frames(&reader);
+  while (proto::Frame* frame = frames.Next()) {
+    read_bytes_ = read_before + frame->offset + frame->bytes;
+    FileState* file = StateOf(frame->header(), path);
     if (file != nullptr) LoadFrame(frame, file);
   }
+  read_bytes_ = read_before + reader.file_bytes();
   CloseFile(reader);
   return absl::OkStatus();
 }
@@ -512,7 +572,7 @@ absl::Status FileLoader::Load(const std::string& path) {
 absl::Status FileLoader::LoadOutline(const std::string& path) {
   part_ = Part::kOutline;
   absl::StatusOr<std::unique_ptr<proto::TraceReader>> opened =
-      proto::TraceReader::Open(path, proto::TraceReader::Content::kOutline);
+      proto::TraceReader::Open(path, proto::TraceReader::Batches::kNone);
   if (!opened.ok()) return opened.status();
   proto::TraceReader& reader = **opened;
   run_->timeline.inputs.push_back({path, reader.file_bytes()});
@@ -527,7 +587,7 @@ absl::Status FileLoader::LoadOutline(const std::string& path) {
     FileState* file = StateOf(header, path);
     if (file == nullptr) continue;
     frame_devices_.clear();
-    LoadFrame(frame, file);
+    LoadFrame(&frame, file);
     frames.back().process = file->process;
     frames.back().devices = frame_devices_;
   }
@@ -547,7 +607,7 @@ bool FileLoader::LoadNextRecords(size_t index) {
   // What a growing file has gained since is no part of the outline.
   if (opened.frames_read == opened.frames.size()) return false;
   if (opened.reader == nullptr) {
-    auto reader = proto::TraceReader::Open(opened.path);
+    auto reader = proto::TraceReader::Open(opened.path, proto::TraceReader::Batches::kColumns);
     if (!reader.ok()) return false;
     opened.reader = *std::move(reader);
   }
@@ -557,29 +617,9 @@ bool FileLoader::LoadNextRecords(size_t index) {
   const auto state = opened.states.find(frame.header().file_id());
   if (state == opened.states.end()) return true;  // another file's trace once more
   input_ = opened.input;
-  LoadRecords(frame, &state->second);
+  state->second.ids = {};
+  LoadPackets(&frame, &state->second);
   return true;
-}
-
-void FileLoader::LoadRecords(const proto::Frame& frame, FileState* file) {
-  file->ids = {};
-  for (const Packet& packet : frame.trace.packet()) {
-    switch (packet.data_case()) {
-      case Packet::kDictionary:
-      case Packet::kKernels:
-      case Packet::kApi:
-      case Packet::kCopies:
-      case Packet::kSets:
-      case Packet::kSyncs:
-      case Packet::kGraphs:
-      case Packet::kOverheads:
-      case Packet::kCudaEvents:
-        LoadPacket(packet, frame.header(), file);
-        break;
-      default:
-        break;
-    }
-  }
 }
 
 void FileLoader::FinishRecords() {
@@ -603,9 +643,16 @@ void FileLoader::SayImpossible() {
   impossible_records_ = 0;
 }
 
+double FileLoader::ExpectedInTheEnd(size_t records) const {
+  if (expected_bytes_ <= read_bytes_ || read_bytes_ == 0) return 0;
+  constexpr double kMargin = 1.05;
+  return kMargin * static_cast<double>(records) * static_cast<double>(expected_bytes_) /
+         static_cast<double>(read_bytes_);
+}
+
 void FileLoader::EndPiece() {
-  runs_.ops.push_back(run_->timeline.ops.size());
-  runs_.calls.push_back(run_->timeline.calls.size());
+  runs_.ops.push_back({run_->timeline.ops.size(), false});
+  runs_.calls.push_back({run_->timeline.calls.size(), false});
 }
 
 void FileLoader::Finish() {

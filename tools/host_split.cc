@@ -46,13 +46,14 @@ int32_t HostSplit::FeederOf(int32_t thread, int64_t ns) const {
 }
 
 void HostSplit::Split(const Stretch& stretch, int64_t begin, int64_t end,
-                      std::vector<HostPart>* parts) const {
+                      SampleView::Cursor* cursor, std::vector<HostPart>* parts) const {
   if (samples_.empty()) return Add(begin, end, -1, -1, parts);
   SplitByExact(stretch.thread, begin, end, [&](int64_t a, int64_t b, int32_t exact) {
     if (exact >= 0) return Add(a, b, exact, exact, parts);
-    Nearest(ChoosePoints(stretch, a, b), a, b, [&](int64_t from, int64_t to, int32_t sample) {
-      FollowFeeder(stretch.thread, from, to, sample, parts);
-    });
+    Nearest(ChoosePoints(stretch, a, b, cursor), a, b,
+            [&](int64_t from, int64_t to, int32_t sample) {
+              FollowFeeder(stretch.thread, from, to, sample, parts);
+            });
   });
 }
 
@@ -72,11 +73,11 @@ void HostSplit::SplitByExact(int32_t thread, int64_t begin, int64_t end, Take ta
 
 // Samples inside [begin, end) stand for it; else those of the same stretch, taken while the device
 // was still busy or after; else one of a stretch like it.
-std::vector<int32_t> HostSplit::ChoosePoints(const Stretch& stretch, int64_t begin,
-                                             int64_t end) const {
+std::vector<int32_t> HostSplit::ChoosePoints(const Stretch& stretch, int64_t begin, int64_t end,
+                                             SampleView::Cursor* cursor) const {
   std::vector<int32_t> chosen;
   const auto in = [&](int64_t from, int64_t to) {
-    return samples_.PointsIn(stretch.thread, from, to);
+    return samples_.PointsIn(stretch.thread, from, to, cursor);
   };
   for (const int32_t s : in(begin, end)) {
     if (Tells(s)) chosen.push_back(s);
@@ -92,7 +93,7 @@ std::vector<int32_t> HostSplit::ChoosePoints(const Stretch& stretch, int64_t beg
     break;
   }
   if (!chosen.empty()) return chosen;
-  if (const int32_t s = samples_.OfLikeStretch(stretch, begin + (end - begin) / 2); s >= 0)
+  if (const int32_t s = samples_.OfLikeStretch(stretch, begin + (end - begin) / 2, cursor); s >= 0)
     chosen.push_back(s);
   return chosen;
 }
@@ -165,19 +166,18 @@ void HostSplit::Add(int64_t begin, int64_t end, int32_t sample, int32_t line,
 
 HostEvidence::HostEvidence(const Timeline& t, const HostView& host)
     : timeline(t),
-      any(!t.samples.empty() || std::any_of(t.calls.begin(), t.calls.end(),
-                                            [](const HostCall& c) { return c.site >= 0; })),
+      any(!t.samples.empty() || host.HasSites()),
       sites(t),
       activity(t),
       judge(t, sites, activity),
       samples(t, host, sites, judge),
       split(t, host, samples, judge, sites) {}
 
-HostEvidence::Made HostEvidence::SiteOfCall(int32_t call) const {
+HostEvidence::Made HostEvidence::SiteOfCall(int32_t call, SampleView::Cursor* cursor) const {
   if (!any) return {};
   const int32_t recorded = timeline.calls[call].site;
   if (sites.SiteOf(recorded) >= 0) return {recorded, -1};
-  const int32_t sample = samples.OfCall(call);
+  const int32_t sample = samples.OfCall(call, cursor);
   return sample < 0 ? Made{} : Made{timeline.samples[sample].stack, sample};
 }
 

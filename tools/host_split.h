@@ -40,7 +40,7 @@ class HostSplit {
 
   // Cuts [begin, end), in which the thread of `stretch` was outside CUDA; the parts come in order
   // of time, without hole or overlap, and none is empty.
-  void Split(const Stretch& stretch, int64_t begin, int64_t end,
+  void Split(const Stretch& stretch, int64_t begin, int64_t end, SampleView::Cursor* cursor,
              std::vector<HostPart>* parts) const;
 
   // The thread that fed `thread` of the same process at `ns`: the last other one to submit before,
@@ -59,7 +59,8 @@ class HostSplit {
   void SplitByExact(int32_t thread, int64_t begin, int64_t end, Take take) const;
   template <typename Take>  // each instant to the nearest of `samples`, within reach
   void Nearest(std::span<const int32_t> samples, int64_t begin, int64_t end, Take take) const;
-  std::vector<int32_t> ChoosePoints(const Stretch& stretch, int64_t begin, int64_t end) const;
+  std::vector<int32_t> ChoosePoints(const Stretch& stretch, int64_t begin, int64_t end,
+                                    SampleView::Cursor* cursor) const;
   void FollowFeeder(int32_t thread, int64_t begin, int64_t end, int32_t sample,
                     std::vector<HostPart>* parts) const;
   bool Tells(int32_t sample) const;
@@ -87,7 +88,7 @@ struct HostEvidence {
     int32_t stack = -1;  // has a site; -1: not known
     int32_t sample = -1;
   };
-  Made SiteOfCall(int32_t call) const;
+  Made SiteOfCall(int32_t call, SampleView::Cursor* cursor = nullptr) const;
 
   const Timeline& timeline;
   bool any;  // without samples and stacks nothing below has anything to say

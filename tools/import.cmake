@@ -17,5 +17,5 @@ gpuprobe_offline_library(gpuprobe_import
   ${CMAKE_CURRENT_LIST_DIR}/import/source_format.cc)
 target_include_directories(gpuprobe_import SYSTEM PRIVATE ${ZSTD_INCLUDE_DIR} ${ZLIB_INCLUDE_DIR})
 target_link_libraries(gpuprobe_import
-  PUBLIC absl::status absl::statusor absl::flat_hash_map absl::strings Threads::Threads
+  PUBLIC gpuprobe_markers absl::status absl::statusor absl::flat_hash_map absl::strings Threads::Threads
   PRIVATE gpuprobe_import_nsys gpuprobe_analysis gpuprobe_format ${ZSTD_STATIC_LIBRARY} ${ZLIB_STATIC_LIBRARY})

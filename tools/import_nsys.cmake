@@ -11,6 +11,6 @@ find_package(Threads REQUIRED)
 gpuprobe_offline_library(gpuprobe_import_nsys import/nsys_sqlite.cc import/nsys_database.cc import/nsys_targets.cc
                          import/nsys_records.cc import/call_class.cc)
 target_include_directories(gpuprobe_import_nsys PRIVATE ${GPUPROBE_SQLITE_INCLUDE})
-target_link_libraries(gpuprobe_import_nsys PUBLIC absl::status absl::statusor
+target_link_libraries(gpuprobe_import_nsys PUBLIC gpuprobe_markers absl::status absl::statusor
                       PRIVATE gpuprobe_analysis gpuprobe_format absl::flat_hash_map absl::strings
                       ${GPUPROBE_SQLITE_ARCHIVE} m Threads::Threads ${CMAKE_DL_LIBS})

@@ -4,37 +4,27 @@
 
 namespace gpuprobe::tools {
 
-void IntervalSet::Add(int64_t begin, int64_t end) {
-  if (end <= begin) return;
-  if (spans_.empty()) {
-    spans_.push_back({begin, end, 0});
-    return;
-  }
-  Span& last = spans_.back();
-  if (begin <= last.end) {
-    last.end = std::max(last.end, end);
-    return;
-  }
-  spans_.push_back({begin, end, last.before + (last.end - last.begin)});
+int64_t IntervalSet::Before(int64_t t, size_t* near) const {
+  const size_t after =
+      PartitionNear(spans_, *near, [t](const Span& span) { return span.begin < t; });
+  *near = after;
+  if (after == 0) return 0;
+  const Span& span = spans_[after - 1];
+  const int64_t until = after < spans_.size() ? spans_[after].before : covered_;
+  const auto length = static_cast<uint64_t>(until - span.before);
+  const uint64_t since = static_cast<uint64_t>(t) - static_cast<uint64_t>(span.begin);
+  return span.before + static_cast<int64_t>(std::min(since, length));
 }
 
-int64_t IntervalSet::Before(int64_t t) const {
+int64_t IntervalSet::LastBeginBy(int64_t t) const {
   const auto after = std::partition_point(spans_.begin(), spans_.end(),
-                                          [t](const Span& span) { return span.begin < t; });
-  if (after == spans_.begin()) return 0;
-  const Span& span = *(after - 1);
-  return span.before + std::min(t, span.end) - span.begin;
+                                          [t](const Span& span) { return span.begin <= t; });
+  return after == spans_.begin() ? std::numeric_limits<int64_t>::min() : (after - 1)->begin;
 }
 
 void Lane::Add(int64_t begin, int64_t end, int32_t id) {
   if (!pieces_.empty()) begin = std::max(begin, pieces_.back().end);
   if (begin < end) pieces_.push_back({begin, end, id});
-}
-
-const Lane::Piece* Lane::AtOrBefore(int64_t t) const {
-  const auto after = std::partition_point(pieces_.begin(), pieces_.end(),
-                                          [t](const Piece& piece) { return piece.begin <= t; });
-  return after == pieces_.begin() ? nullptr : &*(after - 1);
 }
 
 }  // namespace gpuprobe::tools

@@ -23,12 +23,13 @@ constexpr uint8_t kTimingInvalid = 3;  // UntimedOp::timing
 
 using Indices = std::vector<CorrelationIndex>;  // one for each process
 
-bool IsDriver(const Timeline& timeline, const HostCall& call) {
-  return timeline.symbols[static_cast<size_t>(call.symbol)].driver;
-}
+// What the passes below ask of every call, by symbol.
+struct SymbolTraits {
+  bool driver, submits;
+};
 
-bool Submits(const Timeline& timeline, const HostCall& call) {
-  switch (timeline.symbols[static_cast<size_t>(call.symbol)].call_class) {
+bool Submits(CallClass call_class) {
+  switch (call_class) {
     case CallClass::kLaunch:
     case CallClass::kCopy:
     case CallClass::kCopyBlocking:
@@ -39,48 +40,62 @@ bool Submits(const Timeline& timeline, const HostCall& call) {
   }
 }
 
-// Of the calls that `wanted` accepts. Where several share an id, one that can submit work wins,
-// else the first.
-template <typename Wanted>
-Indices BuildIndex(const Timeline& timeline, Wanted wanted) {
+std::vector<SymbolTraits> TraitsOf(const std::vector<ApiSymbol>& symbols) {
+  std::vector<SymbolTraits> traits;
+  traits.reserve(symbols.size());
+  for (const ApiSymbol& symbol : symbols) {
+    traits.push_back({symbol.driver, Submits(symbol.call_class)});
+  }
+  return traits;
+}
+
+// Ready for all calls with an id. 0: none (imported files), which makes two records no pair.
+Indices PrepareIndices(const Timeline& timeline) {
   Indices indices(timeline.processes.size());
-  for (const HostCall& call : timeline.calls) {
-    if (wanted(call)) indices[static_cast<size_t>(call.process)].Expect(call.correlation);
+  const std::vector<HostCall>& calls = timeline.calls;
+  for (size_t i = 0; i < calls.size();) {
+    const int32_t process = calls[i].process;
+    uint32_t lowest = UINT32_MAX, highest = 0;
+    size_t count = 0;
+    for (; i < calls.size() && calls[i].process == process; ++i) {
+      const uint32_t correlation = calls[i].correlation;
+      lowest = std::min(lowest, correlation - 1);  // 0 becomes the largest
+      highest = std::max(highest, correlation);
+      count += correlation != 0 ? 1 : 0;
+    }
+    if (count > 0) indices[static_cast<size_t>(process)].Expect(lowest + 1, highest, count);
   }
   for (CorrelationIndex& index : indices) index.Prepare();
-  for (size_t i = 0; i < timeline.calls.size(); ++i) {
-    const HostCall& call = timeline.calls[i];
-    if (!wanted(call)) continue;
-    CorrelationIndex& index = indices[static_cast<size_t>(call.process)];
-    const int32_t known = index.Find(call.correlation);
-    const bool better =
-        known < 0 ||
-        (Submits(timeline, call) && !Submits(timeline, timeline.calls[static_cast<size_t>(known)]));
-    if (better) index.Set(call.correlation, static_cast<int32_t>(i));
-  }
   return indices;
 }
 
-uint64_t FoldDriverCalls(Timeline* timeline) {
-  const auto is_driver = [timeline](const HostCall& call) { return IsDriver(*timeline, call); };
-  if (std::none_of(timeline->calls.begin(), timeline->calls.end(), is_driver)) return 0;
-  const Indices runtime = BuildIndex(
-      *timeline, [&](const HostCall& call) { return call.correlation != 0 && !is_driver(call); });
-  // remove_if overwrites what the index points to, so the decision comes first.
-  std::vector<bool> beneath(timeline->calls.size());
-  for (size_t i = 0; i < timeline->calls.size(); ++i) {
-    const HostCall& call = timeline->calls[i];
-    if (!is_driver(call)) continue;
-    const int32_t above = runtime[static_cast<size_t>(call.process)].Find(call.correlation);
-    beneath[i] = above >= 0 && timeline->calls[static_cast<size_t>(above)].thread == call.thread;
+// Uses `indices` for the threads of the runtime calls, and leaves them empty.
+uint64_t FoldDriverCalls(const std::vector<SymbolTraits>& traits, Indices* indices,
+                         Timeline* timeline) {
+  if (std::none_of(traits.begin(), traits.end(), [](SymbolTraits t) { return t.driver; })) return 0;
+  for (const HostCall& call : timeline->calls) {
+    const SymbolTraits of = traits[static_cast<size_t>(call.symbol)];
+    if (of.driver || call.correlation == 0) continue;
+    (*indices)[static_cast<size_t>(call.process)].Add(call.correlation, call.thread, of.submits);
   }
-  size_t kept = 0;
-  for (size_t i = 0; i < timeline->calls.size(); ++i) {
-    if (!beneath[i]) timeline->calls[kept++] = timeline->calls[i];
-  }
-  const uint64_t folded = timeline->calls.size() - kept;
-  timeline->calls.resize(kept);
+  const auto beneath = [&](const HostCall& call) {
+    return traits[static_cast<size_t>(call.symbol)].driver &&
+           (*indices)[static_cast<size_t>(call.process)].Find(call.correlation) == call.thread;
+  };
+  const uint64_t folded = std::erase_if(timeline->calls, beneath);
+  for (CorrelationIndex& index : *indices) index.Clear();
   return folded;
+}
+
+void AddCalls(const std::vector<SymbolTraits>& traits, const std::vector<HostCall>& calls,
+              Indices* indices) {
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const HostCall& call = calls[i];
+    if (call.correlation == 0) continue;
+    (*indices)[static_cast<size_t>(call.process)].Add(
+        call.correlation, static_cast<int32_t>(i),
+        traits[static_cast<size_t>(call.symbol)].submits);
+  }
 }
 
 bool InAnotherClock(const GpuOp& op, const HostCall& call) {
@@ -94,9 +109,10 @@ bool InAnotherClock(const GpuOp& op, const HostCall& call) {
 // Links `ops`; returns how many were moved to `untimed`.
 uint64_t LinkOps(const Indices& indices, Timeline* timeline) {
   size_t kept = 0;
-  for (GpuOp& op : timeline->ops) {
-    const int32_t call = indices[static_cast<size_t>(op.process)].Find(op.correlation);
-    if (call >= 0 && Submits(*timeline, timeline->calls[static_cast<size_t>(call)])) {
+  for (size_t i = 0; i < timeline->ops.size(); ++i) {
+    GpuOp& op = timeline->ops[i];
+    const int32_t call = indices[static_cast<size_t>(op.process)].FindSubmitting(op.correlation);
+    if (call >= 0) {
       op.submission = call;
       if (InAnotherClock(op, timeline->calls[static_cast<size_t>(call)])) {
         timeline->untimed.push_back({op.kind, kTimingInvalid, op.device, op.stream, op.process,
@@ -104,7 +120,8 @@ uint64_t LinkOps(const Indices& indices, Timeline* timeline) {
         continue;
       }
     }
-    timeline->ops[kept++] = op;
+    if (kept != i) timeline->ops[kept] = op;
+    ++kept;
   }
   const uint64_t moved = timeline->ops.size() - kept;
   timeline->ops.resize(kept);
@@ -121,10 +138,10 @@ std::string OtherClockNotice(uint64_t moved) {
 
 void LinkCalls(LoadedRun* run) {
   Timeline& timeline = run->timeline;
-  run->folded_driver_calls = FoldDriverCalls(&timeline);
-  // 0: no id (imported files), which makes two records no pair.
-  const Indices indices =
-      BuildIndex(timeline, [](const HostCall& call) { return call.correlation != 0; });
+  const std::vector<SymbolTraits> traits = TraitsOf(timeline.symbols);
+  Indices indices = PrepareIndices(timeline);
+  run->folded_driver_calls = FoldDriverCalls(traits, &indices, &timeline);
+  AddCalls(traits, timeline.calls, &indices);
   const uint64_t moved = LinkOps(indices, &timeline);
   if (moved > 0) run->notices.push_back(OtherClockNotice(moved));
   for (SyncOp& sync : timeline.syncs) {

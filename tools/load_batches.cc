@@ -6,6 +6,7 @@
 
 #include "tools/analysis.h"
 #include "tools/file_loader.h"
+#include "tools/huge_vector.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -29,12 +30,58 @@ bool IsProfilerOverhead(uint32_t kind) {
   }
 }
 
+// Ranges that are open at one time: more are never ended.
+constexpr size_t kMostOpenMarkers = size_t{1} << 20;
+
+// Fills a vector whose room has been made, in blocks that are still in the cache when they are
+// written to for the second time.
+template <typename T>
+class RoomWriter {
+ public:
+  RoomWriter(size_t count, std::vector<T>* items) : items_(items), left_(count) {}
+  T* Next() {
+    if (at_ == end_) NextBlock();
+    return at_++;
+  }
+
+ private:
+  static constexpr size_t kBlockItems = 1024;
+  void NextBlock() {
+    const size_t block = std::min(left_, kBlockItems);
+    left_ -= block;
+    const size_t size = items_->size();
+    items_->resize(size + block);
+    at_ = items_->data() + size;
+    end_ = at_ + block;
+  }
+  std::vector<T>* items_;
+  size_t left_;
+  T* at_ = nullptr;
+  T* end_ = nullptr;
+};
+
 // Id of the frame's dictionary -> id of the Timeline; -1 for what the frame does not define.
 int32_t Lookup(const std::vector<int32_t>& ids, uint32_t id) {
   return id < ids.size() ? ids[id] : -1;
 }
 
 }  // namespace
+
+template <typename Batch>
+void FileLoader::OpLane::Take(const Batch& columns, size_t first, size_t end) {
+  times = {columns.start_ns.data() + first, columns.end_ns.data() + first, end - first};
+  correlation = columns.correlation.data() + first;
+  if (!columns.OnlyZeros(proto::BatchColumns::kGraphId)) {
+    graph_id = columns.graph_id.data() + first;
+  }
+  if constexpr (requires { columns.graph_node_id; }) {
+    if (!columns.OnlyZeros(proto::BatchColumns::kGraphNodeId)) {
+      graph_node_id = columns.graph_node_id.data() + first;
+    }
+  }
+  if constexpr (requires { columns.bytes; }) bytes = columns.bytes.data() + first;
+  if constexpr (requires { columns.shape; }) shape = columns.shape.data() + first;
+}
 
 FileLoader::Lane FileLoader::LaneOf(const proto::GpuColumns& columns, FileState* file) {
   const int32_t device = DeviceOf(columns.device, file);
@@ -51,116 +98,202 @@ int32_t FileLoader::ContextStream(uint32_t context, uint32_t stream_plus1, FileS
   return StreamOf(DeviceOf(device->second, file), context, stream_plus1 - 1, file);
 }
 
-void FileLoader::AddOp(const proto::GpuColumns& columns, size_t i, GpuOp op) {
-  op.start_ns = columns.start_ns[i];
-  op.end_ns = columns.end_ns[i];
-  op.correlation = columns.correlation[i];
-  op.graph_id = columns.graph_id[i];
-  const bool valid = columns.timing == proto::RecordTiming::kValid;
-  if (valid && Believable(op.start_ns, op.end_ns)) {
-    run_->timeline.ops.push_back(op);
-    return;
-  }
-  const bool unfinished =
-      columns.timing == proto::RecordTiming::kUnfinished && Believable(op.start_ns, op.start_ns);
-  run_->timeline.untimed.push_back(
-      {op.kind, valid ? kTimingInvalid : static_cast<uint8_t>(columns.timing), op.device, op.stream,
-       op.process, op.name, op.correlation, unfinished ? op.start_ns : 0});
+void FileLoader::AddUntimed(const proto::GpuColumns& columns, size_t i, uint8_t timing,
+                            const OpLane& lane) {
+  const bool unfinished = columns.timing == proto::RecordTiming::kUnfinished &&
+                          Believable(columns.start_ns[i], columns.start_ns[i]);
+  const int32_t name = lane.shape == nullptr ? lane.common.name : lane.ShapeOf(i).name;
+  run_->timeline.untimed.push_back({lane.common.kind, timing, lane.common.device,
+                                    lane.common.stream, lane.common.process, name,
+                                    columns.correlation[i], unfinished ? columns.start_ns[i] : 0});
 }
 
-void FileLoader::LoadKernels(const KernelBatch& batch, const FrameHeader& header, FileState* file) {
-  proto::KernelColumns& columns = columns_.kernels;
-  proto::Decode(batch, header, &columns);
-  const Lane lane = LaneOf(columns, file);
-  for (size_t i = 0; i < columns.count; ++i) {
-    GpuOp op = {};
-    op.kind = OpKind::kKernel;
-    op.device = lane.device;
-    op.stream = lane.stream;
-    op.process = file->process;
-    op.name = Lookup(file->ids.shape_names, columns.shape[i]);
-    op.shape = Lookup(file->ids.shapes, columns.shape[i]);
-    op.graph_node_id = columns.graph_node_id[i];
-    const bool communicates = op.name >= 0 && communicates_[static_cast<size_t>(op.name)];
-    op.op_class = communicates ? OpClass::kCommunication : OpClass::kCompute;
-    AddOp(columns, i, op);
+// Takes out what has no times that can be true, and puts the rest in order.
+template <typename Batch>
+void FileLoader::AddOps(Batch* columns, const OpLane& lane) {
+  if (columns->count == 0) return;  // an outline
+  if (columns->timing != proto::RecordTiming::kValid) {
+    for (size_t i = 0; i < columns->count; ++i) {
+      AddUntimed(*columns, i, static_cast<uint8_t>(columns->timing), lane);
+    }
+    return;
   }
-  runs_.ops.push_back(run_->timeline.ops.size());
+  const bool all =
+      budget_.AllBelievable(columns->start_ns.data(), columns->end_ns.data(), columns->count);
+  if (!all || !SplitInOrder(*columns, &piece_ends_)) {
+    selected_.clear();
+    for (size_t i = 0; i < columns->count; ++i) {
+      if (all || Believable(columns->start_ns[i], columns->end_ns[i])) {
+        selected_.push_back(static_cast<uint32_t>(i));
+      } else {
+        AddUntimed(*columns, i, kTimingInvalid, lane);
+      }
+    }
+    SortByTime(*columns, &selected_);
+    Select(selected_, columns);
+    piece_ends_ = {columns->count};
+  }
+  size_t first = 0;
+  for (const size_t end : piece_ends_) {
+    op_lanes_.push_back(lane);
+    op_lanes_.back().Take(*columns, first, end);
+    first = end;
+  }
+  pending_records_ += columns->count;
+}
+
+FileLoader::OpLane FileLoader::OpLaneOf(const proto::GpuColumns& columns, OpKind kind,
+                                        OpClass op_class, FileState* file) {
+  OpLane lane;
+  const Lane ids = LaneOf(columns, file);
+  lane.common.kind = kind;
+  lane.common.op_class = op_class;
+  lane.common.device = ids.device;
+  lane.common.stream = ids.stream;
+  lane.common.process = file->process;
+  lane.common.name = lane.common.shape = -1;
+  return lane;
+}
+
+void FileLoader::LoadKernels(proto::KernelColumns* columns, FileState* file) {
+  OpLane lane = OpLaneOf(*columns, OpKind::kKernel, OpClass::kCompute, file);
+  lane.shapes = &file->ids.shapes;
+  lane.shape = columns->shape.data();
+  AddOps(columns, lane);
 }
 
 void FileLoader::LoadCopies(const CopyBatch& batch, const FrameHeader& header, FileState* file) {
-  proto::CopyColumns& columns = columns_.copies;
-  proto::Decode(batch, header, &columns);
-  const Lane lane = LaneOf(columns, file);
-  for (size_t i = 0; i < columns.count; ++i) {
-    GpuOp op = {};
-    op.kind = OpKind::kCopy;
-    op.op_class = OpClass::kCopy;
-    op.device = lane.device;
-    op.stream = lane.stream;
-    op.process = file->process;
-    op.name = -1;
-    op.shape = Lookup(file->ids.copy_shapes, columns.shape[i]);
-    op.bytes = columns.bytes[i];
-    op.graph_node_id = columns.graph_node_id[i];
-    AddOp(columns, i, op);
-  }
-  runs_.ops.push_back(run_->timeline.ops.size());
+  proto::CopyColumns* columns = columns_.copies.Next();
+  proto::Decode(batch, header, columns);
+  OpLane lane = OpLaneOf(*columns, OpKind::kCopy, OpClass::kCopy, file);
+  lane.shapes = &file->ids.copy_shapes;
+  lane.shape = columns->shape.data();
+  AddOps(columns, lane);
 }
 
 void FileLoader::LoadSets(const SetBatch& batch, const FrameHeader& header, FileState* file) {
-  proto::SetColumns& columns = columns_.sets;
-  proto::Decode(batch, header, &columns);
-  const Lane lane = LaneOf(columns, file);
-  for (size_t i = 0; i < columns.count; ++i) {
-    GpuOp op = {};
-    op.kind = OpKind::kSet;
-    op.op_class = OpClass::kCopy;
-    op.device = lane.device;
-    op.stream = lane.stream;
-    op.process = file->process;
-    op.name = op.shape = -1;
-    op.bytes = columns.bytes[i];
-    op.graph_node_id = columns.graph_node_id[i];
-    AddOp(columns, i, op);
-  }
-  runs_.ops.push_back(run_->timeline.ops.size());
+  proto::SetColumns* columns = columns_.sets.Next();
+  proto::Decode(batch, header, columns);
+  AddOps(columns, OpLaneOf(*columns, OpKind::kSet, OpClass::kCopy, file));
 }
 
 void FileLoader::LoadGraphs(const GraphBatch& batch, const FrameHeader& header, FileState* file) {
-  proto::GraphColumns& columns = columns_.graphs;
-  proto::Decode(batch, header, &columns);
-  const Lane lane = LaneOf(columns, file);
-  for (size_t i = 0; i < columns.count; ++i) {
-    GpuOp op = {};
-    op.kind = OpKind::kGraph;
-    op.op_class = OpClass::kCompute;
-    op.device = lane.device;
-    op.stream = lane.stream;
-    op.process = file->process;
-    op.name = op.shape = -1;
-    AddOp(columns, i, op);
-  }
-  runs_.ops.push_back(run_->timeline.ops.size());
+  proto::GraphColumns* columns = columns_.graphs.Next();
+  proto::Decode(batch, header, columns);
+  AddOps(columns, OpLaneOf(*columns, OpKind::kGraph, OpClass::kCompute, file));
 }
 
-void FileLoader::LoadApi(const ApiBatch& batch, const FrameHeader& header, FileState* file) {
-  proto::ApiColumns& columns = columns_.api;
-  proto::Decode(batch, header, &columns);
-  const int32_t thread = ThreadOf(columns.thread, file);
-  Process& process = run_->timeline.processes[static_cast<size_t>(file->process)];
-  for (size_t i = 0; i < columns.count; ++i) {
-    const int32_t symbol = Lookup(file->ids.symbols, columns.symbol[i]);
-    if (symbol < 0 || !Believable(columns.start_ns[i], columns.end_ns[i])) {
-      ++impossible_records_;
-      continue;
+void FileLoader::LoadApi(proto::ApiColumns* columns, FileState* file) {
+  const int32_t thread = ThreadOf(columns->thread, file);
+  if (columns->count == 0) return;  // an outline
+  const std::vector<int32_t>& symbols = file->ids.symbols;
+  const auto known = [&symbols](uint32_t symbol) { return Lookup(symbols, symbol) >= 0; };
+  const bool all_known = std::all_of(columns->symbol.begin(), columns->symbol.end(), known);
+  const bool all = all_known && budget_.AllBelievable(columns->start_ns.data(),
+                                                      columns->end_ns.data(), columns->count);
+  if (!all || !SplitInOrder(*columns, &piece_ends_)) {
+    selected_.clear();
+    for (size_t i = 0; i < columns->count; ++i) {
+      if (all ||
+          (known(columns->symbol[i]) && Believable(columns->start_ns[i], columns->end_ns[i]))) {
+        selected_.push_back(static_cast<uint32_t>(i));
+      } else {
+        ++impossible_records_;
+      }
     }
-    run_->timeline.calls.push_back({columns.start_ns[i], columns.end_ns[i], columns.correlation[i],
-                                    file->process, thread, symbol, columns.result[i]});
-    const bool driver = run_->timeline.symbols[static_cast<size_t>(symbol)].driver;
-    (driver ? process.has_driver_api : process.has_runtime_api) = true;
+    SortByTime(*columns, &selected_);
+    Select(selected_, columns);
+    piece_ends_ = {columns->count};
   }
-  runs_.calls.push_back(run_->timeline.calls.size());
+  size_t first = 0;
+  for (const size_t end : piece_ends_) {
+    call_lanes_.push_back(
+        {{columns->start_ns.data() + first, columns->end_ns.data() + first, end - first},
+         columns->correlation.data() + first,
+         columns->symbol.data() + first,
+         columns->result.data() + first,
+         thread});
+    first = end;
+  }
+  pending_records_ += columns->count;
+}
+
+void FileLoader::MergeOps() {
+  lane_times_.clear();
+  size_t count = 0;
+  for (const OpLane& lane : op_lanes_) {
+    lane_times_.push_back(lane.times);
+    count += lane.times.count;
+  }
+  std::vector<GpuOp>& ops = run_->timeline.ops;
+  MakeRoom(count, ExpectedInTheEnd(ops.size() + count), &ops);
+  RoomWriter<GpuOp> out(count, &ops);
+  merger_.Merge(lane_times_, [&](size_t which, size_t first, size_t last) {
+    const OpLane& lane = op_lanes_[which];
+    for (size_t i = first; i < last; ++i) {
+      GpuOp* op = out.Next();
+      *op = lane.common;
+      op->start_ns = lane.times.start_ns[i];
+      op->end_ns = lane.times.end_ns[i];
+      op->correlation = lane.correlation[i];
+      if (lane.graph_id != nullptr) op->graph_id = lane.graph_id[i];
+      if (lane.graph_node_id != nullptr) op->graph_node_id = lane.graph_node_id[i];
+      if (lane.bytes != nullptr) op->bytes = lane.bytes[i];
+      if (lane.shape == nullptr) continue;
+      const ShapeIds shape = lane.ShapeOf(i);
+      op->name = shape.name;
+      op->shape = shape.shape;
+      op->op_class = shape.op_class;
+    }
+  });
+  runs_.ops.push_back({ops.size(), true});
+  op_lanes_.clear();
+}
+
+void FileLoader::MergeCalls(const FileState& file) {
+  lane_times_.clear();
+  size_t count = 0;
+  for (const CallLane& lane : call_lanes_) {
+    lane_times_.push_back(lane.times);
+    count += lane.times.count;
+  }
+  std::vector<HostCall>& calls = run_->timeline.calls;
+  MakeRoom(count, ExpectedInTheEnd(calls.size() + count), &calls);
+  RoomWriter<HostCall> out(count, &calls);
+  used_symbols_.assign(run_->timeline.symbols.size(), 0);
+  const int32_t* const symbols = file.ids.symbols.data();  // all ids have been checked
+  merger_.Merge(lane_times_, [&, process = file.process](size_t which, size_t first, size_t last) {
+    const CallLane& lane = call_lanes_[which];
+    for (size_t i = first; i < last; ++i) {
+      const int32_t symbol = symbols[lane.symbol[i]];
+      used_symbols_[static_cast<size_t>(symbol)] = 1;
+      *out.Next() = {lane.times.start_ns[i],
+                     lane.times.end_ns[i],
+                     lane.correlation[i],
+                     process,
+                     lane.thread,
+                     symbol,
+                     lane.result[i]};
+    }
+  });
+  runs_.calls.push_back({calls.size(), true});
+  call_lanes_.clear();
+  Process& process = run_->timeline.processes[static_cast<size_t>(file.process)];
+  for (size_t i = 0; i < used_symbols_.size(); ++i) {
+    if (used_symbols_[i] == 0) continue;
+    (run_->timeline.symbols[i].driver ? process.has_driver_api : process.has_runtime_api) = true;
+  }
+}
+
+void FileLoader::MergeLanes(const FileState& file) {
+  if (!op_lanes_.empty()) MergeOps();
+  if (!call_lanes_.empty()) MergeCalls(file);
+  pending_records_ = 0;
+  columns_.kernels.Reset();
+  columns_.copies.Reset();
+  columns_.sets.Reset();
+  columns_.graphs.Reset();
+  columns_.api.Reset();
 }
 
 void FileLoader::LoadSyncs(const SyncBatch& batch, const FrameHeader& header, FileState* file) {
@@ -213,6 +346,56 @@ void FileLoader::LoadOverheads(const OverheadBatch& batch, const FrameHeader& he
     run_->timeline.overheads.push_back({columns.start_ns[i], columns.end_ns[i], columns.kind[i],
                                         file->process, thread,
                                         IsProfilerOverhead(columns.kind[i])});
+  }
+}
+
+MarkerNamer::Named FileLoader::NameMarker(uint32_t domain, uint32_t name, FileState* file) {
+  FrameIds& ids = file->ids;
+  const auto [at, added] = ids.markers.try_emplace({domain, name});
+  if (added) {
+    const auto text = [&ids](uint32_t id) {
+      return id == 0 || id > ids.marker_names.size() ? std::string_view()
+                                                     : std::string_view(*ids.marker_names[id - 1]);
+    };
+    at->second = marker_namer_.Intern(MarkerKind::kNvtx, text(domain), text(name));
+  }
+  return at->second;
+}
+
+// Ranges whose other end never comes (they were open at the end, or it was lost) say nothing.
+void FileLoader::LoadMarkers(const MarkerBatch& batch, const FrameHeader& header, FileState* file) {
+  proto::MarkerColumns& columns = columns_.markers;
+  proto::Decode(batch, header, &columns);
+  for (size_t i = 0; i < columns.count; ++i) {
+    const int64_t ns = columns.start_ns[i];
+    const bool begins = (columns.flags[i] & MARKER_BEGIN) != 0;
+    if (!begins && (columns.flags[i] & MARKER_END) == 0) continue;
+    if (!Believable(ns, ns)) {
+      ++impossible_records_;
+      continue;
+    }
+    const auto known = file->open_markers.find(columns.correlation[i]);
+    OpenMarker here = {{ns, ns, file->process, -1, -1, -1, 0}, begins};
+    if (begins) {
+      const MarkerNamer::Named named = NameMarker(columns.domain[i], columns.name[i], file);
+      here.range.name = named.name;
+      here.range.numbers = named.numbers;
+      if (columns.thread[i] != 0) here.range.thread = ThreadOf(columns.thread[i], file);
+    }
+    if (known == file->open_markers.end() || known->second.begun == begins) {
+      if (file->open_markers.size() < kMostOpenMarkers) {
+        file->open_markers[columns.correlation[i]] = here;
+      }
+      continue;
+    }
+    MarkerRange range = begins ? here.range : known->second.range;
+    range.end_ns = begins ? known->second.range.begin_ns : ns;
+    file->open_markers.erase(known);
+    if (Believable(range.begin_ns, range.end_ns)) {
+      run_->timeline.markers.push_back(range);
+    } else {
+      ++impossible_records_;
+    }
   }
 }
 

@@ -7,18 +7,14 @@ namespace {
 
 using PlaceKind = Places::Kind;
 
-uint64_t Pair(int32_t a, int32_t b) {
-  return static_cast<uint64_t>(static_cast<uint32_t>(a)) << 32 | static_cast<uint32_t>(b);
-}
-
 }  // namespace
 
 int32_t PartPlaces::LinePlace(int32_t stack) {
   const int32_t node = evidence_.sites.SiteOf(stack);
   if (node < 0) return -1;
-  const auto [entry, is_new] = line_places_.emplace(node, -1);
-  if (is_new) entry->second = places_.OfText(evidence_.sites.TextOf(node));
-  return entry->second;
+  const auto [place, is_new] = line_places_.FindOrAdd({node});
+  if (is_new) *place = places_.OfText(evidence_.sites.TextOf(node));
+  return *place;
 }
 
 int32_t PartPlaces::DetailId(const std::string& text) {
@@ -30,12 +26,12 @@ int32_t PartPlaces::DetailId(const std::string& text) {
 
 template <typename Text>
 Shown PartPlaces::AtLine(int32_t key, int32_t stack, int32_t sample, Text what) {
-  const auto [entry, is_new] = line_details_.emplace(Pair(key, stack), -1);
+  const auto [detail, is_new] = line_details_.FindOrAdd({key, stack});
   if (is_new) {
     const std::string below = evidence_.sites.Below(stack);
-    entry->second = DetailId(below.empty() ? what() : what() + ", " + below);
+    *detail = DetailId(below.empty() ? what() : what() + ", " + below);
   }
-  return {LinePlace(stack), entry->second, sample};
+  return {LinePlace(stack), *detail, sample};
 }
 
 std::string PartPlaces::ApiText(int32_t call, bool blocked) const {
@@ -51,7 +47,7 @@ Shown PartPlaces::OfCall(int32_t call, bool blocked) {
   const int32_t api =
       blocked ? places_.Id(PlaceKind::kBlockedCall, c.symbol, c.thread)
               : places_.Id(PlaceKind::kCall, c.symbol, c.thread, places_.CopyHow(host_.OpOf(call)));
-  const HostEvidence::Made made = evidence_.SiteOfCall(call);
+  const HostEvidence::Made made = evidence_.SiteOfCall(call, &cursor_);
   if (made.stack < 0) return api;
   return AtLine(api, made.stack, made.sample, [&] { return ApiText(call, blocked); });
 }
@@ -59,7 +55,8 @@ Shown PartPlaces::OfCall(int32_t call, bool blocked) {
 Shown PartPlaces::OfLoading(int32_t kind, int32_t call, int32_t thread) {
   const int32_t symbol = call < 0 ? -1 : timeline_.calls[call].symbol;
   const int32_t loading = places_.Id(PlaceKind::kLoadingInCall, kind, symbol, thread);
-  const HostEvidence::Made made = call < 0 ? HostEvidence::Made{} : evidence_.SiteOfCall(call);
+  const HostEvidence::Made made =
+      call < 0 ? HostEvidence::Made{} : evidence_.SiteOfCall(call, &cursor_);
   if (made.stack < 0) return loading;
   return AtLine(loading, made.stack, made.sample, [&] {
     return OverheadText(static_cast<uint32_t>(kind)) + " in " + ApiText(call, false);
@@ -68,7 +65,7 @@ Shown PartPlaces::OfLoading(int32_t kind, int32_t call, int32_t thread) {
 
 Shown PartPlaces::OfBetween(const Stretch& stretch, int64_t ns) {
   const int32_t between = places_.Id(PlaceKind::kBetween, stretch.thread);
-  const int32_t sample = evidence_.samples.OfDispatch(stretch, ns);
+  const int32_t sample = evidence_.samples.OfDispatch(stretch, ns, &cursor_);
   if (sample < 0) return between;
   return AtLine(between, timeline_.samples[sample].stack, sample,
                 [] { return std::string("between submissions"); });
@@ -77,13 +74,13 @@ Shown PartPlaces::OfBetween(const Stretch& stretch, int64_t ns) {
 Shown PartPlaces::OfDependency(int32_t place, int32_t ordering_call, int32_t submission) {
   const int32_t call = ordering_call >= 0 ? ordering_call : submission;
   if (call < 0) return place;
-  const HostEvidence::Made made = evidence_.SiteOfCall(call);
+  const HostEvidence::Made made = evidence_.SiteOfCall(call, &cursor_);
   int32_t stack = made.stack, sample = made.sample;
   if (stack < 0) {
     // Ordering calls take a microsecond and are hardly ever hit; they stand among the submissions.
     const HostCall& c = timeline_.calls[call];
     const Stretch around = {c.thread, -1, -1, c.start_ns, c.end_ns, false};
-    sample = evidence_.samples.OfDispatch(around, c.start_ns);
+    sample = evidence_.samples.OfDispatch(around, c.start_ns, &cursor_);
     if (sample >= 0) stack = timeline_.samples[sample].stack;
   }
   if (LinePlace(stack) < 0) return place;
@@ -100,19 +97,19 @@ Shown PartPlaces::OfHost(const HostPart& part, int32_t thread) {
   if (part.cause == Cause::kCpuStarved) {
     return {place, DetailId("ready to run, waiting for a CPU"), part.sample};
   }
-  const auto [entry, is_new] = sample_details_.emplace(Pair(part.sample, part.line), -1);
+  const auto [known, is_new] = sample_details_.FindOrAdd({part.sample, part.line});
   if (is_new) {
     const std::string detail = evidence_.judge.DetailOf(part.sample);
     if (part.line == part.sample) {
-      entry->second = DetailId(detail);
+      *known = DetailId(detail);
     } else {
       const std::string other = "for " + places_.ThreadText(thread);
       const std::string own = evidence_.sites.Below(line_stack);
-      entry->second =
+      *known =
           DetailId((own.empty() ? "" : own + ", ") + other + (detail.empty() ? "" : ": " + detail));
     }
   }
-  return {place, entry->second, part.sample};
+  return {place, *known, part.sample};
 }
 
 }  // namespace gpuprobe::tools

@@ -11,9 +11,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "tools/flat_map.h"
 #include "tools/host_split.h"
 #include "tools/host_view.h"
 #include "tools/places.h"
+#include "tools/sample_view.h"
 #include "tools/timeline.h"
 
 namespace gpuprobe::tools {
@@ -25,11 +27,21 @@ struct Shown {
   int32_t sample;  // that names it; -1: none
 };
 
+struct PlaceKey {
+  int32_t a, b = 0;
+  bool operator==(const PlaceKey&) const = default;
+  uint64_t Hash() const { return MixBits(static_cast<uint32_t>(a), static_cast<uint32_t>(b)); }
+};
+
 class PartPlaces {
  public:
   PartPlaces(const Timeline& timeline, const HostView& host, const HostEvidence& evidence,
              Places& places)
-      : timeline_(timeline), host_(host), evidence_(evidence), places_(places) {}
+      : timeline_(timeline),
+        host_(host),
+        evidence_(evidence),
+        places_(places),
+        cursor_(evidence.samples) {}
 
   // `blocked`: a submission that did not return as submissions do.
   Shown OfCall(int32_t call, bool blocked);
@@ -42,6 +54,7 @@ class PartPlaces {
   Shown OfHost(const HostPart& part, int32_t thread);
 
   const std::vector<std::string>& details() const { return details_; }
+  SampleView::Cursor* cursor() { return &cursor_; }
 
  private:
   int32_t LinePlace(int32_t stack);  // -1: the stack has no site
@@ -57,9 +70,10 @@ class PartPlaces {
   Places& places_;
   std::vector<std::string> details_;
   std::unordered_map<std::string, int32_t> detail_ids_;
-  std::unordered_map<int32_t, int32_t> line_places_;      // by stack node
-  std::unordered_map<uint64_t, int32_t> line_details_;    // by key and stack
-  std::unordered_map<uint64_t, int32_t> sample_details_;  // by sample and line
+  FlatMap<PlaceKey, int32_t> line_places_;     // by stack node
+  FlatMap<PlaceKey, int32_t> line_details_;    // by key and stack
+  FlatMap<PlaceKey, int32_t> sample_details_;  // by sample and line
+  SampleView::Cursor cursor_;
 };
 
 }  // namespace gpuprobe::tools

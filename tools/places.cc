@@ -8,22 +8,11 @@
 
 namespace gpuprobe::tools {
 
-size_t Places::KeyHash::operator()(const Key& key) const {
-  uint64_t hash = static_cast<uint64_t>(key.kind);
-  for (const int32_t value : {key.a, key.b, key.c}) {
-    hash = (hash ^ static_cast<uint32_t>(value)) * 0x9e3779b97f4a7c15u;
-    hash ^= hash >> 29;
-  }
-  return hash;
-}
-
 int32_t Places::Id(Kind kind, int32_t a, int32_t b, int32_t c) {
   const Key key{kind, a, b, c};
-  const auto found = by_key_.find(key);
-  if (found != by_key_.end()) return found->second;
-  const int32_t id = OfText(TextOf(key));
-  by_key_.emplace(key, id);
-  return id;
+  const auto [id, is_new] = by_key_.FindOrAdd(key);
+  if (is_new) *id = OfText(TextOf(key));
+  return *id;
 }
 
 int32_t Places::OfText(const std::string& text) {

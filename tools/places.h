@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "tools/flat_map.h"
 #include "tools/timeline.h"
 
 namespace gpuprobe::tools {
@@ -61,9 +62,12 @@ class Places {
     Kind kind;
     int32_t a, b, c;
     bool operator==(const Key&) const = default;
-  };
-  struct KeyHash {
-    size_t operator()(const Key& key) const;
+    uint64_t Hash() const {
+      return MixBits(MixBits(static_cast<uint64_t>(static_cast<uint32_t>(a)) << 8 |
+                                 static_cast<uint64_t>(kind),
+                             static_cast<uint64_t>(static_cast<uint32_t>(b)) << 40),
+                     static_cast<uint32_t>(c));
+    }
   };
 
   std::string TextOf(const Key& key) const;
@@ -72,7 +76,7 @@ class Places {
 
   const Timeline& timeline_;
   std::vector<std::string> texts_;
-  std::unordered_map<Key, int32_t, KeyHash> by_key_;
+  FlatMap<Key, int32_t> by_key_;
   std::unordered_map<std::string, int32_t> by_text_;
 };
 

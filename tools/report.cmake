@@ -9,11 +9,16 @@ target_link_libraries(gpuprobe_format PUBLIC absl::status absl::statusor absl::s
 target_link_options(gpuprobe_format INTERFACE
                     $<$<NOT:$<BOOL:$<TARGET_PROPERTY:GPUPROBE_STATIC>>>:-static-libstdc++>)
 
-gpuprobe_offline_library(gpuprobe_loader trace_loader.cc file_loader.cc load_batches.cc load_samples.cc link_calls.cc capture_facts.cc input_files.cc
-                         loss_causes.cc)
+find_package(Threads REQUIRED)
+gpuprobe_offline_library(gpuprobe_markers marker_names.cc)
+target_link_libraries(gpuprobe_markers PRIVATE gpuprobe_format PUBLIC absl::flat_hash_map)
+
+gpuprobe_offline_library(gpuprobe_loader trace_loader.cc file_loader.cc frame_prefetcher.cc load_batches.cc
+                         load_samples.cc record_order.cc link_calls.cc capture_facts.cc input_files.cc
+                         loss_causes.cc several_runs.cc)
 target_link_libraries(gpuprobe_loader PUBLIC gpuprobe_proto_read absl::status absl::statusor
-                      PRIVATE gpuprobe_import gpuprobe_import_nsys gpuprobe_analysis gpuprobe_format
-                      absl::flat_hash_map absl::strings)
+                      PRIVATE gpuprobe_import gpuprobe_import_nsys gpuprobe_markers gpuprobe_analysis
+                      gpuprobe_format absl::flat_hash_map absl::strings Threads::Threads)
 
 gpuprobe_offline_library(gpuprobe_symbolize elf_symbols.cc symbolize.cc)
 target_link_libraries(gpuprobe_symbolize PUBLIC absl::status absl::statusor

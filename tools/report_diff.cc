@@ -150,15 +150,19 @@ std::string DiffJson(const DiffInput& input) {
 
 std::string DiffCsv(const DiffInput& input) {
   Table table;
-  for (const char* title : {"figure", "unit", "a", "b", "relative"}) {
+  for (const char* title : {"figure", "unit", "a", "b", "relative", "improved"}) {
     table.columns.push_back({title});
   }
   const auto number = [](std::optional<double> value) {
     return value.has_value() ? absl::StrFormat("%.12g", *value) : "";
   };
   for (const DiffRow& row : input.rows) {
-    table.rows.push_back(
-        {row.name, UnitKey(row.unit), number(row.a), number(row.b), number(row.relative())});
+    const std::optional<bool> improved = row.improved();
+    table.rows.push_back({row.name, UnitKey(row.unit), number(row.a), number(row.b),
+                          number(row.relative()),
+                          !improved.has_value() ? ""
+                          : *improved           ? "1"
+                                                : "0"});
   }
   return RenderCsv(table);
 }

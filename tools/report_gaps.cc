@@ -61,16 +61,21 @@ void WriteNeighbour(const char* key, const ReportInput& input, int32_t op, Kerne
   json->Field("start_ns", found->start_ns).Field("end_ns", found->end_ns).EndObject();
 }
 
-// A line of code alone does not say what it called.
-std::string WhereAndCall(const ReportInput& input, const GapPart& part) {
-  const std::string where = WhereOf(input.analysis, part);
+// A line of code alone does not say what it called; empty where it called nothing, or the place is
+// the call.
+std::string CallAt(const ReportInput& input, const GapPart& part) {
   const bool in_call = part.cause == Cause::kSynchronisation || part.cause == Cause::kBlockingApi ||
                        part.cause == Cause::kPageableCopy || part.cause == Cause::kLaunchBound;
-  if (!in_call || part.call < 0) return where;
+  if (!in_call || part.call < 0) return "";
   const Timeline& timeline = input.run.timeline;
   const HostCall& call = timeline.calls[static_cast<size_t>(part.call)];
-  if (call.symbol < 0 || (part.sample < 0 && call.site < 0)) return where;
-  return absl::StrCat(where, ", ", timeline.symbols[static_cast<size_t>(call.symbol)].name);
+  if (call.symbol < 0 || (part.sample < 0 && call.site < 0)) return "";
+  return timeline.symbols[static_cast<size_t>(call.symbol)].name;
+}
+
+std::string WhereAndCall(const ReportInput& input, const GapPart& part) {
+  const std::string where = WhereOf(input.analysis, part), call = CallAt(input, part);
+  return call.empty() ? where : absl::StrCat(where, ", ", call);
 }
 
 }  // namespace
@@ -194,6 +199,7 @@ std::string GapsJson(const ReportInput& input) {
       json.BeginObject()
           .Field("cause", CauseKey(part.cause))
           .Field("where", WhereOf(input.analysis, part));
+      if (const std::string call = CallAt(input, part); !call.empty()) json.Field("detail", call);
       json.Field("begin_ns", part.begin_ns).Field("end_ns", part.end_ns);
       json.Field("ns", part.end_ns - part.begin_ns).EndObject();
     }
@@ -206,8 +212,9 @@ std::string GapsJson(const ReportInput& input) {
 
 std::string GapsCsv(const ReportInput& input) {
   Table table;
-  for (const char* title : {"device", "begin_ns", "end_ns", "duration_ns", "previous", "next",
-                            "cause", "part_begin_ns", "part_end_ns", "part_ns", "where"}) {
+  for (const char* title :
+       {"device", "begin_ns", "end_ns", "duration_ns", "previous", "next", "cause", "part_begin_ns",
+        "part_end_ns", "part_ns", "where", "detail"}) {
     table.columns.push_back({title});
   }
   if (CheckKernelRecords(input).unavailable) return RenderCsv(table);
@@ -223,7 +230,7 @@ std::string GapsCsv(const ReportInput& input) {
                             Neighbour(input, row.gap->next_op, kReportWidth, &names),
                             CauseKey(part.cause), absl::StrCat(part.begin_ns),
                             absl::StrCat(part.end_ns), absl::StrCat(part.end_ns - part.begin_ns),
-                            WhereOf(input.analysis, part)});
+                            WhereOf(input.analysis, part), CallAt(input, part)});
     }
   }
   return RenderCsv(table);

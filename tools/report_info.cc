@@ -103,6 +103,13 @@ std::string Captured(const Process& process) {
                       : absl::StrJoin(what, ", ");
 }
 
+std::string GraphLevel(const ProcessCapture& capture) {
+  if (capture.graph_level_given_up) {
+    return "as a whole until another client used CUPTI, node by node since (replay is slower)";
+  }
+  return capture.graph_node_level ? "node by node (replay is slower while traced)" : "as a whole";
+}
+
 // The rest of the block for a process that another tool recorded.
 void AppendImported(const Process& process, const ProcessCapture& capture, int64_t origin,
                     std::string* out) {
@@ -116,7 +123,7 @@ void AppendImported(const Process& process, const ProcessCapture& capture, int64
     AppendFact("driver", DriverVersion(capture.driver_version), out);
   }
   AppendFact("host calls", Captured(process), out);
-  AppendFact("graphs", capture.graph_node_level ? "node by node" : "as a whole", out);
+  AppendFact("graphs", GraphLevel(capture), out);
   AppendFact("absent", absl::StrJoin(capture.absent, "; "), out);
   if (capture.clock.shift_ns != 0) {
     AppendFact("clock", absl::StrCat("shifted by ", FormatDuration(capture.clock.shift_ns)), out);
@@ -158,10 +165,7 @@ std::string ProcessBlock(const LoadedRun& run, const std::vector<SampledView>& v
   AppendFact("kinds", Outcomes(capture.kinds), &out);
   AppendFact("attributes", Outcomes(capture.attributes), &out);
   AppendFact("host calls", Captured(process), &out);
-  AppendFact(
-      "graphs",
-      capture.graph_node_level ? "node by node (replay is slower while traced)" : "as a whole",
-      &out);
+  AppendFact("graphs", GraphLevel(capture), &out);
   AppendFact("settings", ChangedSettings(capture), &out);
   AppendFact("clocks", Clocks(capture.clock), &out);
   AppendFact("cost", CostText(capture.cost, process.capture_end_ns - process.capture_begin_ns),
@@ -374,6 +378,7 @@ void WriteProcess(const LoadedRun& run, const std::vector<SampledView>& views, s
   json->Field("cupti_path", capture.cupti_path).Field("cupti_version", capture.cupti_version);
   json->Field("driver_version", capture.driver_version).Field("off_reason", capture.off_reason);
   json->Field("graph_node_level", capture.graph_node_level);
+  json->Field("graph_level_given_up", capture.graph_level_given_up);
   json->Field("latency_timestamps", capture.latency_timestamps);
   WriteOutcomes("kinds", capture.kinds, json);
   WriteOutcomes("attributes", capture.attributes, json);

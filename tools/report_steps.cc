@@ -106,6 +106,40 @@ std::string SlowestTable(const ReportInput& input, const DeviceSteps& steps) {
   return absl::StrCat(RenderTable(table, 2), MoreLine(shown, order.size(), 2));
 }
 
+const char* SourceKey(StepSource source) {
+  switch (source) {
+    case StepSource::kPattern:
+      return "pattern";
+    case StepSource::kProfilerStep:
+      return "profiler_step";
+    case StepSource::kNvtx:
+      return "nvtx";
+    case StepSource::kAnnotation:
+      return "annotation";
+  }
+  return "";
+}
+
+// How they were told, and how sure that is.
+std::string SourceText(const DeviceSteps& steps, const std::string& begins_with) {
+  const std::string begin =
+      absl::StrCat("a step begins with ", begins_with, "; ", FormatPercent(steps.confidence, 1));
+  const std::string in_ranges =
+      absl::StrCat(": ", begin, " of the GPU's time was submitted in them");
+  switch (steps.source) {
+    case StepSource::kPattern:
+      return absl::StrCat("found from the pattern of submissions: ", begin,
+                          " of what runs throughout is in each step equally often");
+    case StepSource::kProfilerStep:
+      return absl::StrCat("steps from ProfilerStep markers", in_ranges);
+    case StepSource::kNvtx:
+      return absl::StrCat("steps from NVTX range '", steps.marker, "'", in_ranges);
+    case StepSource::kAnnotation:
+      return absl::StrCat("steps from annotation '", steps.marker, "'", in_ranges);
+  }
+  return "";
+}
+
 std::string DeviceText(const ReportInput& input, const DeviceSteps& steps,
                        const DeviceReport& report, KernelNames* names) {
   const std::string title = absl::StrCat("\nGPU ", steps.device, "    ");
@@ -118,12 +152,8 @@ std::string DeviceText(const ReportInput& input, const DeviceSteps& steps,
       FormatPercent(static_cast<double>(window.span()), static_cast<double>(report.window.span())),
       " of the window), ", absl::StrFormat("%.4g", StepsPerSecond(steps)), " steps/s\n");
   absl::StrAppend(
-      &out, WrappedLine(absl::StrCat("found by what repeats: a step begins with ",
-                                     OpLabel(input.run.timeline, first, kNameWidth, names), "; ",
-                                     FormatPercent(steps.confidence, 1),
-                                     " of what runs throughout is "
-                                     "in each step equally often"),
-                        2));
+      &out,
+      WrappedLine(SourceText(steps, OpLabel(input.run.timeline, first, kNameWidth, names)), 2));
   absl::StrAppend(&out, "  took     median ", FormatDuration(steps.median_ns), "   p90 ",
                   FormatDuration(steps.p90_ns), "   p99 ", FormatDuration(steps.p99_ns), "   min ",
                   FormatDuration(steps.min_ns), "   max ", FormatDuration(steps.max_ns), "\n");
@@ -164,6 +194,7 @@ void WriteSteps(const ReportInput& input, const DeviceSteps& steps, KernelNames*
     json->Field("begins_with", named ? names->Full(first.name)
                                      : OpLabel(input.run.timeline, first, kReportWidth, names));
     WriteWindow(steps.window(), json);
+    json->Field("source", SourceKey(steps.source)).Field("marker", steps.marker);
     json->Field("confidence", steps.confidence).Field("typical_operations", steps.typical_ops);
     json->Field("steps_per_second", StepsPerSecond(steps));
     json->Field("median_ns", steps.median_ns).Field("p90_ns", steps.p90_ns);

@@ -98,9 +98,17 @@ std::string DeviceBlock(const ReportInput& input, const DeviceReport& device) {
   return out;
 }
 
+// Below that a row of the summary is no finding: the call returned at once.
+constexpr int64_t kLeastWaitNs = 1'000;
+
 std::string WaitsBlock(const ReportInput& input) {
   const auto& waits = input.analysis.waits;
-  if (waits.empty()) return "";
+  const auto found = [](const WaitRow& wait) {
+    return wait.total_ns >= kLeastWaitNs || wait.idle_after_ns >= kLeastWaitNs;
+  };
+  // By time blocked: what is left out in front of a row that stays is nothing.
+  const auto last = std::find_if(waits.rbegin(), waits.rend(), found);
+  if (last == waits.rend()) return "";
   Table table;
   table.columns = {{"WAITS", Align::kLeft},
                    {"calls"},
@@ -108,7 +116,7 @@ std::string WaitsBlock(const ReportInput& input) {
                    {"GPU busy"},
                    {"idle after"},
                    {"where", Align::kLeft, true, true}};
-  const size_t shown = RowLimit(input, waits.size(), kDefaultWaits);
+  const size_t shown = RowLimit(input, static_cast<size_t>(waits.rend() - last), kDefaultWaits);
   for (size_t i = 0; i < shown; ++i) {
     const WaitRow& wait = waits[i];
     table.rows.push_back({wait.api, FormatCount(wait.count), FormatDuration(wait.total_ns),

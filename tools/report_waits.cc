@@ -63,7 +63,7 @@ std::string WaitsJson(const ReportInput& input) {
 std::string WaitsCsv(const ReportInput& input) {
   Table table;
   for (const char* title : {"api", "where", "count", "total_ns", "device_busy_ns", "device_idle_ns",
-                            "idle_after_ns", "longest_ns"}) {
+                            "idle_after_ns", "longest_ns", "detail"}) {
     table.columns.push_back({title});
   }
   const auto& waits = input.analysis.waits;
@@ -73,7 +73,7 @@ std::string WaitsCsv(const ReportInput& input) {
     table.rows.push_back({wait.api, wait.where, absl::StrCat(wait.count),
                           absl::StrCat(wait.total_ns), absl::StrCat(wait.device_busy_ns),
                           absl::StrCat(wait.device_idle_ns), absl::StrCat(wait.idle_after_ns),
-                          absl::StrCat(wait.longest_ns)});
+                          absl::StrCat(wait.longest_ns), wait.detail});
   }
   return RenderCsv(table);
 }

@@ -24,15 +24,6 @@ Stretch StretchBefore(const Timeline& timeline, const HostView& host, int32_t th
   return stretch;
 }
 
-size_t SampleView::KeyHash::operator()(const Key& key) const {
-  uint64_t hash = static_cast<uint64_t>(key.group);
-  for (const int32_t value : {key.thread, key.a, key.b}) {
-    hash = (hash ^ static_cast<uint32_t>(value)) * 0x9e3779b97f4a7c15u;
-    hash ^= hash >> 29;
-  }
-  return hash;
-}
-
 SampleView::SampleView(const Timeline& timeline, const HostView& host, const CallSites& sites,
                        const SampleJudge& judge)
     : timeline_(timeline),
@@ -69,6 +60,15 @@ void SampleView::SplitByKind() {
   }
 }
 
+void SampleView::AddToGroup(const Key& key, int32_t sample) {
+  const auto [group, is_new] = group_of_.FindOrAdd(key);
+  if (is_new) {
+    *group = static_cast<uint32_t>(groups_.size());
+    groups_.emplace_back();
+  }
+  groups_[*group].push_back(sample);
+}
+
 void SampleView::GroupPoints(int32_t thread) {
   const auto lane = host_.CallsOf(thread);
   size_t next = 0;
@@ -78,19 +78,19 @@ void SampleView::GroupPoints(int32_t thread) {
     const bool has_site = sites_.SiteOf(sample.stack) >= 0;
     if (next < lane.size() && timeline_.calls[lane[next]].start_ns <= sample.time_ns) {
       if (!has_site) continue;
-      groups_[{thread, Group::kInCall, timeline_.calls[lane[next]].symbol, 0}].push_back(s);
+      AddToGroup({thread, Group::kInCall, timeline_.calls[lane[next]].symbol, 0}, s);
       if (!Blocks(host_.RoleOf(lane[next]))) {
-        groups_[{thread, Group::kDispatch, 0, 0}].push_back(s);
+        AddToGroup({thread, Group::kDispatch, 0, 0}, s);
       }
       continue;
     }
     const Stretch stretch = StretchBefore(timeline_, host_, thread, next);
     if (stretch.back_to_back) {
       if (!has_site) continue;
-      groups_[{thread, Group::kDispatch, 0, 0}].push_back(s);
-      groups_[KeyOf(stretch)].push_back(s);
+      AddToGroup({thread, Group::kDispatch, 0, 0}, s);
+      AddToGroup(KeyOf(stretch), s);
     } else if (judge_.CauseOf(s) != Cause::kHost) {
-      groups_[KeyOf(stretch)].push_back(s);
+      AddToGroup(KeyOf(stretch), s);
     }
   }
 }
@@ -101,71 +101,84 @@ SampleView::Key SampleView::KeyOf(const Stretch& stretch) const {
           symbol(stretch.before), symbol(stretch.after)};
 }
 
-std::span<const int32_t> SampleView::PointsIn(int32_t thread, int64_t begin, int64_t end) const {
+std::span<const int32_t> SampleView::PointsIn(int32_t thread, int64_t begin, int64_t end,
+                                              Cursor* cursor) const {
   const auto points = PointsOf(thread);
-  const auto from = [&](int64_t ns) {
-    return std::partition_point(points.begin(), points.end(),
-                                [&](int32_t s) { return timeline_.samples[s].time_ns < ns; });
+  const auto before = [&](int64_t ns) {
+    return [this, ns](int32_t s) { return timeline_.samples[s].time_ns < ns; };
   };
-  const auto first = from(begin);
-  return std::span<const int32_t>(first, std::max(first, from(end)));
+  const size_t near = cursor == nullptr ? points.size() / 2 : cursor->points[thread];
+  const size_t first = PartitionNear(points, near, before(begin));
+  if (cursor != nullptr) cursor->points[thread] = first;
+  const size_t last = std::max(first, PartitionNear(points, first, before(end)));
+  return points.subspan(first, last - first);
 }
 
-int32_t SampleView::NearestOf(std::span<const int32_t> samples, int64_t ns) const {
-  const auto after = std::partition_point(
-      samples.begin(), samples.end(), [&](int32_t s) { return timeline_.samples[s].time_ns < ns; });
+int32_t SampleView::NearestOf(std::span<const int32_t> samples, int64_t ns, size_t* near) const {
+  const size_t after =
+      PartitionNear(samples, *near, [&](int32_t s) { return timeline_.samples[s].time_ns < ns; });
+  *near = after;
   int32_t nearest = -1;
   int64_t distance = kSampleReachNs + 1;
-  if (after != samples.begin()) {
-    nearest = *(after - 1);
+  if (after > 0) {
+    nearest = samples[after - 1];
     distance = ns - timeline_.samples[nearest].time_ns;
   }
-  if (after != samples.end() && timeline_.samples[*after].time_ns - ns < distance) {
-    nearest = *after;
+  if (after < samples.size() && timeline_.samples[samples[after]].time_ns - ns < distance) {
+    nearest = samples[after];
     distance = timeline_.samples[nearest].time_ns - ns;
   }
   return distance <= kSampleReachNs ? nearest : -1;
 }
 
 int32_t SampleView::NearestPoint(int32_t thread, int64_t ns) const {
-  return NearestOf(PointsOf(thread), ns);
+  const auto points = PointsOf(thread);
+  size_t near = points.size() / 2;
+  return NearestOf(points, ns, &near);
 }
 
-int32_t SampleView::Nearest(const Key& key, int64_t ns) const {
-  const auto group = groups_.find(key);
-  return group == groups_.end() ? -1 : NearestOf(group->second, ns);
+int32_t SampleView::Nearest(const Key& key, int64_t ns, Cursor* cursor) const {
+  const uint32_t* group = group_of_.Find(key);
+  if (group == nullptr) return -1;
+  const std::vector<int32_t>& samples = groups_[*group];
+  size_t middle = samples.size() / 2;
+  return NearestOf(samples, ns, cursor == nullptr ? &middle : &cursor->groups[*group]);
 }
 
-int32_t SampleView::ExactAt(int32_t thread, int64_t ns) const {
-  const Lane::Piece* piece = exact_[thread].AtOrBefore(ns);
+int32_t SampleView::ExactAt(int32_t thread, int64_t ns, Cursor* cursor) const {
+  const Lane& lane = exact_[thread];
+  if (lane.pieces().empty()) return -1;
+  const Lane::Piece* piece =
+      cursor == nullptr ? lane.AtOrBefore(ns) : lane.AtOrBefore(ns, &cursor->exact[thread]);
   if (piece == nullptr || piece->end <= ns) return -1;
   return sites_.SiteOf(timeline_.samples[piece->id].stack) >= 0 ? piece->id : -1;
 }
 
-int32_t SampleView::OfCall(int32_t call) const {
+int32_t SampleView::OfCall(int32_t call, Cursor* cursor) const {
   const HostCall& c = timeline_.calls[call];
   if (c.thread < 0 || empty()) return -1;
-  if (const int32_t exact = ExactAt(c.thread, c.start_ns); exact >= 0) return exact;
-  for (const int32_t s : PointsIn(c.thread, c.start_ns, c.end_ns)) {
+  if (const int32_t exact = ExactAt(c.thread, c.start_ns, cursor); exact >= 0) return exact;
+  for (const int32_t s : PointsIn(c.thread, c.start_ns, c.end_ns, cursor)) {
     if (sites_.SiteOf(timeline_.samples[s].stack) >= 0) return s;
   }
-  return Nearest({c.thread, Group::kInCall, c.symbol, 0}, c.start_ns + (c.end_ns - c.start_ns) / 2);
+  return Nearest({c.thread, Group::kInCall, c.symbol, 0}, c.start_ns + (c.end_ns - c.start_ns) / 2,
+                 cursor);
 }
 
-int32_t SampleView::OfDispatch(const Stretch& stretch, int64_t ns) const {
+int32_t SampleView::OfDispatch(const Stretch& stretch, int64_t ns, Cursor* cursor) const {
   if (empty()) return -1;
-  if (const int32_t exact = ExactAt(stretch.thread, ns); exact >= 0) return exact;
+  if (const int32_t exact = ExactAt(stretch.thread, ns, cursor); exact >= 0) return exact;
   if (stretch.back_to_back) {
-    for (const int32_t s : PointsIn(stretch.thread, stretch.since_ns, stretch.until_ns)) {
+    for (const int32_t s : PointsIn(stretch.thread, stretch.since_ns, stretch.until_ns, cursor)) {
       if (sites_.SiteOf(timeline_.samples[s].stack) >= 0) return s;
     }
-    if (const int32_t s = Nearest(KeyOf(stretch), ns); s >= 0) return s;
+    if (const int32_t s = Nearest(KeyOf(stretch), ns, cursor); s >= 0) return s;
   }
-  return Nearest({stretch.thread, Group::kDispatch, 0, 0}, ns);
+  return Nearest({stretch.thread, Group::kDispatch, 0, 0}, ns, cursor);
 }
 
-int32_t SampleView::OfLikeStretch(const Stretch& stretch, int64_t ns) const {
-  return Nearest(KeyOf(stretch), ns);
+int32_t SampleView::OfLikeStretch(const Stretch& stretch, int64_t ns, Cursor* cursor) const {
+  return Nearest(KeyOf(stretch), ns, cursor);
 }
 
 }  // namespace gpuprobe::tools

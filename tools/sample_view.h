@@ -11,10 +11,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "tools/call_site.h"
+#include "tools/flat_map.h"
 #include "tools/host_view.h"
 #include "tools/interval_set.h"
 #include "tools/sample_judge.h"
@@ -35,6 +35,17 @@ struct Stretch {
 
 class SampleView {
  public:
+  // Where its owner looked last: one who asks in order of time does not search everything each
+  // time. Not needed (null) for single questions.
+  struct Cursor {
+    explicit Cursor(const SampleView& view)
+        : points(view.first_.size(), 0),
+          exact(view.exact_.size(), 0),
+          groups(view.groups_.size(), 0) {}
+    std::vector<size_t> points, exact;  // by thread
+    std::vector<size_t> groups;
+  };
+
   SampleView(const Timeline& timeline, const HostView& host, const CallSites& sites,
              const SampleJudge& judge);
 
@@ -44,7 +55,8 @@ class SampleView {
   std::span<const int32_t> PointsOf(int32_t thread) const {
     return std::span(points_).subspan(first_[thread], first_[thread + 1] - first_[thread]);
   }
-  std::span<const int32_t> PointsIn(int32_t thread, int64_t begin, int64_t end) const;
+  std::span<const int32_t> PointsIn(int32_t thread, int64_t begin, int64_t end,
+                                    Cursor* cursor = nullptr) const;
   // The one nearest in time, within kSampleReachNs; -1: none.
   int32_t NearestPoint(int32_t thread, int64_t ns) const;
   // Samples whose stack held for their whole interval; id: in Timeline::samples.
@@ -55,13 +67,13 @@ class SampleView {
 
   // The sample that shows where `call` was made: taken inside it, else the nearest one that was
   // taken inside a call of the same function and thread; -1: none within reach.
-  int32_t OfCall(int32_t call) const;
+  int32_t OfCall(int32_t call, Cursor* cursor) const;
   // The same for a stretch outside of calls at `ns`, for its line alone: taken in it, else in one
   // with the same calls around it, else anywhere in this thread's dispatch.
-  int32_t OfDispatch(const Stretch& stretch, int64_t ns) const;
+  int32_t OfDispatch(const Stretch& stretch, int64_t ns, Cursor* cursor) const;
   // The sample nearest to `ns` that says something, among those taken in stretches of this kind
   // with the same calls around them; -1: none within reach.
-  int32_t OfLikeStretch(const Stretch& stretch, int64_t ns) const;
+  int32_t OfLikeStretch(const Stretch& stretch, int64_t ns, Cursor* cursor) const;
 
  private:
   enum class Group : uint8_t { kInCall, kBetween, kOutside, kDispatch };
@@ -70,13 +82,18 @@ class SampleView {
     Group group;
     int32_t a, b;  // symbols
     bool operator==(const Key&) const = default;
+    uint64_t Hash() const {
+      return MixBits(MixBits(static_cast<uint64_t>(static_cast<uint32_t>(thread)) << 8 |
+                                 static_cast<uint64_t>(group),
+                             static_cast<uint64_t>(static_cast<uint32_t>(a)) << 40),
+                     static_cast<uint32_t>(b));
+    }
   };
-  struct KeyHash {
-    size_t operator()(const Key& key) const;
-  };
-  int32_t Nearest(const Key& key, int64_t ns) const;
-  int32_t NearestOf(std::span<const int32_t> samples, int64_t ns) const;
-  int32_t ExactAt(int32_t thread, int64_t ns) const;
+  int32_t Nearest(const Key& key, int64_t ns, Cursor* cursor) const;
+  // `near`: as in IntervalSet::Overlap().
+  int32_t NearestOf(std::span<const int32_t> samples, int64_t ns, size_t* near) const;
+  int32_t ExactAt(int32_t thread, int64_t ns, Cursor* cursor) const;
+  void AddToGroup(const Key& key, int32_t sample);
   Key KeyOf(const Stretch& stretch) const;
   void SplitByKind();
   void GroupPoints(int32_t thread);
@@ -88,7 +105,8 @@ class SampleView {
   std::vector<int32_t> points_;  // by thread, then time
   std::vector<size_t> first_;    // by thread, in points_
   std::vector<Lane> exact_;      // by thread
-  std::unordered_map<Key, std::vector<int32_t>, KeyHash> groups_;
+  FlatMap<Key, uint32_t> group_of_;
+  std::vector<std::vector<int32_t>> groups_;  // by time
 };
 
 // The stretch of `thread` in front of position `next` of its lane (HostView::CallsOf).

@@ -11,20 +11,32 @@
 namespace gpuprobe::tools {
 namespace {
 
-// Start times of the operations that are in some device's window, ascending.
-std::vector<int64_t> Starts(const Timeline& timeline, const Options& options,
-                            const Analysis& whole) {
-  std::vector<bool> wanted(timeline.devices.size(), false);
-  for (const DeviceReport& device : whole.devices)
-    wanted[static_cast<size_t>(device.device)] = true;
-  std::vector<int64_t> starts;
-  for (const GpuOp& op : timeline.ops) {
-    if (op.device < 0 || !wanted[static_cast<size_t>(op.device)]) continue;
-    if (options.pid && timeline.processes[static_cast<size_t>(op.process)].pid != *options.pid)
-      continue;
-    starts.push_back(op.start_ns);
+size_t CountOps(const std::vector<DeviceActivity>& activities) {
+  size_t count = 0;
+  for (const DeviceActivity& activity : activities) count += activity.ops.size();
+  return count;
+}
+
+// When the operation of this rank started, of all that the activities hold in order of start.
+int64_t StartOfRank(const Timeline& timeline, const std::vector<DeviceActivity>& activities,
+                    size_t rank) {
+  // Timeline::ops is in order of start: the smallest index with more than `rank` up to it.
+  size_t low = 0, high = timeline.ops.size() - 1;
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    size_t up_to = 0;
+    for (const DeviceActivity& activity : activities) {
+      up_to += static_cast<size_t>(
+          std::upper_bound(activity.ops.begin(), activity.ops.end(), static_cast<int32_t>(middle)) -
+          activity.ops.begin());
+    }
+    if (up_to > rank) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
   }
-  return starts;  // Timeline::ops is sorted
+  return timeline.ops[low].start_ns;
 }
 
 int64_t IdleOutside(const Analysis& whole, const Window& window) {
@@ -42,13 +54,16 @@ int64_t IdleOutside(const Analysis& whole, const Window& window) {
 }  // namespace
 
 std::optional<Window> SteadyPart(const Timeline& timeline, const Options& options,
+                                 const std::vector<DeviceActivity>& activities,
                                  const Analysis& whole) {
   if (options.from_ns || options.to_ns) return std::nullopt;
-  const std::vector<int64_t> starts = Starts(timeline, options, whole);
-  if (starts.size() < kEnoughOpsForPhases) return std::nullopt;
-  const double last = static_cast<double>(starts.size() - 1);
-  const Window window = {starts[static_cast<size_t>(last * kStartUpOps)],
-                         starts[static_cast<size_t>(last * (1 - kWindDownOps))]};
+  const size_t count = CountOps(activities);
+  if (count < kEnoughOpsForPhases) return std::nullopt;
+  const double last = static_cast<double>(count - 1);
+  const auto start_of = [&](double rank) {
+    return StartOfRank(timeline, activities, static_cast<size_t>(rank));
+  };
+  const Window window = {start_of(last * kStartUpOps), start_of(last * (1 - kWindDownOps))};
   if (window.span() < kEnoughNs) return std::nullopt;
   int64_t all_idle_ns = 0, all_ns = 0;
   for (const DeviceReport& device : whole.devices) {

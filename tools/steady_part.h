@@ -9,8 +9,10 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tools/analysis.h"
+#include "tools/device_activity.h"
 
 namespace gpuprobe::tools {
 
@@ -29,6 +31,7 @@ inline constexpr double kWorthOfWindow = 0.02;
 // whole window is to be judged: the user chose it, there are too few operations, or the ends do not
 // matter.
 std::optional<Window> SteadyPart(const Timeline& timeline, const Options& options,
+                                 const std::vector<DeviceActivity>& activities,
                                  const Analysis& whole);
 
 // "without the first 5.35 s (start-up, GPU idle 99 %) and last 0.12 s; tables hold all". Start-up

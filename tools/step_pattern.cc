@@ -10,8 +10,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
-#include <unordered_map>
+
+#include "tools/flat_map.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -37,8 +37,8 @@ constexpr double kInnerRatio = 8, kInnerHost = 0.5, kInnerMayLack = 0.05;
 constexpr double kSameLevel = 1.5;
 
 struct Anchor {
-  uint64_t key;  // token id, or pair: (previous + 1) << 32 | id
-  std::vector<size_t> at;
+  uint64_t key;                  // token id, or pair: (previous + 1) << 32 | id
+  std::span<const uint32_t> at;  // positions in the sample
   double regular = 0, vote = 0;
   double device_vote = 0;  // of those that are not the host's doing
   double host = 0;         // share of segments in which the host takes part
@@ -47,9 +47,17 @@ struct Anchor {
 
 uint64_t PairKey(uint32_t previous, uint32_t id) { return (uint64_t{previous} + 1) << 32 | id; }
 
-size_t Median(std::vector<size_t> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
+struct Key {
+  uint64_t value;
+  bool operator==(const Key&) const = default;
+  uint64_t Hash() const { return MixBits(0, value); }
+};
+
+// Puts them into another order.
+template <typename T>
+T Median(std::vector<T>* values) {
+  const auto middle = values->begin() + static_cast<ptrdiff_t>(values->size() / 2);
+  std::nth_element(values->begin(), middle, values->end());
   return *middle;
 }
 
@@ -91,56 +99,93 @@ class PatternFinder {
     struct Life {
       size_t count = 0, first = 0, last = 0;
     };
-    std::unordered_map<uint32_t, Life> lives;
     const auto sample = Sample();
+    uint32_t largest = 0;
+    for (const StepToken& token : sample) largest = std::max(largest, token.id);
+    std::vector<Life> lives(size_t{largest} + 1);  // by id
     for (size_t i = 0; i < sample.size(); ++i) {
       Life& life = lives[sample[i].id];
       if (life.count++ == 0) life.first = i;
       life.last = i;
     }
-    std::vector<std::pair<size_t, uint32_t>> found;  // (count, id)
+    std::vector<uint32_t> found;  // ids
     const double size = static_cast<double>(sample.size());
-    for (const auto& [id, life] : lives) {
+    for (uint32_t id = 0; id < lives.size(); ++id) {
+      const Life& life = lives[id];
       if (life.count >= kFewestSteps && static_cast<double>(life.first) <= kFirstUntil * size &&
           static_cast<double>(life.last) >= kLastFrom * size) {
-        found.emplace_back(life.count, id);
+        found.push_back(id);
       }
     }
-    std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
-      return a.first != b.first ? a.first > b.first : a.second < b.second;
+    std::sort(found.begin(), found.end(), [&](uint32_t a, uint32_t b) {
+      return lives[a].count != lives[b].count ? lives[a].count > lives[b].count : a < b;
     });
     if (found.size() > kVoters) found.resize(kVoters);
-    for (const auto& [count, id] : found) {
-      voter_of_[id] = static_cast<int>(weight_.size());
+    const auto none = static_cast<uint16_t>(found.size());
+    std::vector<uint16_t> voter_of(lives.size(), none);
+    for (const uint32_t id : found) {
+      voter_of[id] = static_cast<uint16_t>(weight_.size());
       // Not one vote an occurrence, or the layers would outvote the steps; not one a kind, or a
       // loss that is printed now and then would weigh as much as the model.
-      weight_.push_back(std::log2(1.0 + static_cast<double>(count)));
+      weight_.push_back(std::log2(1.0 + static_cast<double>(lives[id].count)));
     }
     of_host_.assign(weight_.size(), false);
     voters_.reserve(sample.size());
-    for (const StepToken& token : sample) {
-      const auto voter = voter_of_.find(token.id);
-      voters_.push_back(voter == voter_of_.end() ? -1 : voter->second);
-      if (voters_.back() >= 0 && token.host) of_host_[static_cast<size_t>(voters_.back())] = true;
+    hosts_before_.reserve(sample.size() + 1);
+    hosts_before_.push_back(0);
+    for (size_t i = 0; i < sample.size(); ++i) {
+      voters_.push_back(voter_of[sample[i].id]);
+      hosts_before_.push_back(hosts_before_.back() + sample[i].host);
+      if (sample[i].host && HasVote(i)) of_host_[voters_.back()] = true;
     }
   }
+  bool HasVote(size_t position) const { return voters_[position] < weight_.size(); }
 
+  // Candidates: each voter, and each pair of a token and a voter after it.
   void FindAnchors() {
-    std::unordered_map<uint64_t, std::vector<size_t>> at;
     const auto sample = Sample();
+    FlatMap<Key, uint32_t> slots;
+    std::vector<uint64_t> keys;
+    std::vector<uint32_t> counts;
+    const auto slot_of = [&](uint64_t key) {
+      const auto [slot, is_new] = slots.FindOrAdd({key});
+      if (is_new) {
+        *slot = static_cast<uint32_t>(keys.size());
+        keys.push_back(key);
+        counts.push_back(0);
+      }
+      ++counts[*slot];
+      return *slot;
+    };
+    std::vector<uint32_t> slot_of_voter(weight_.size(), UINT32_MAX);
+    std::vector<uint32_t> pairs(sample.size(), UINT32_MAX);  // slots, by position
     for (size_t i = 0; i < sample.size(); ++i) {
-      if (voters_[i] < 0) continue;
-      at[sample[i].id].push_back(i);
-      if (i > 0) at[PairKey(sample[i - 1].id, sample[i].id)].push_back(i);
+      if (!HasVote(i)) continue;
+      uint32_t& single = slot_of_voter[voters_[i]];
+      if (single == UINT32_MAX) {
+        single = slot_of(sample[i].id);
+      } else {
+        ++counts[single];
+      }
+      if (i > 0) pairs[i] = slot_of(PairKey(sample[i - 1].id, sample[i].id));
     }
-    for (auto& [key, positions] : at) {
-      if (positions.size() < kFewestSteps) continue;
+    std::vector<size_t> begins = {0};
+    for (const uint32_t count : counts) begins.push_back(begins.back() + count);
+    positions_.resize(begins.back());
+    std::vector<size_t> next(begins.begin(), begins.end() - 1);
+    for (size_t i = 0; i < sample.size(); ++i) {
+      if (!HasVote(i)) continue;
+      const auto position = static_cast<uint32_t>(i);
+      positions_[next[slot_of_voter[voters_[i]]]++] = position;
+      if (i > 0) positions_[next[pairs[i]]++] = position;
+    }
+    for (size_t slot = 0; slot < keys.size(); ++slot) {
+      if (counts[slot] < kFewestSteps) continue;
       Anchor anchor;
-      anchor.key = key;
-      anchor.at = std::move(positions);
+      anchor.key = keys[slot];
+      anchor.at = std::span(positions_).subspan(begins[slot], counts[slot]);
       MeasureDistances(&anchor);
-      if (anchor.regular >= kRegularShare && MayBeStep(anchor))
-        anchors_.push_back(std::move(anchor));
+      if (anchor.regular >= kRegularShare && MayBeStep(anchor)) anchors_.push_back(anchor);
     }
     std::sort(anchors_.begin(), anchors_.end(), [](const Anchor& a, const Anchor& b) {
       if (a.at.size() != b.at.size()) return a.at.size() > b.at.size();
@@ -149,16 +194,17 @@ class PatternFinder {
     });
   }
 
-  static void MeasureDistances(Anchor* anchor) {
-    std::vector<size_t> distances;
+  void MeasureDistances(Anchor* anchor) {
+    std::vector<uint32_t>& distances = distances_;
+    distances.clear();
     for (size_t i = 1; i < anchor->at.size(); ++i) {
       distances.push_back(anchor->at[i] - anchor->at[i - 1]);
     }
-    anchor->median_distance = Median(distances);
+    anchor->median_distance = Median(&distances);
     const double median = static_cast<double>(anchor->median_distance);
     // Short iterations vary by whole tokens.
     const double near = std::max(kNearMedian * median, 1.0);
-    const auto is_near = [&](size_t d) {
+    const auto is_near = [&](uint32_t d) {
       return std::abs(static_cast<double>(d) - median) <= near;
     };
     anchor->regular =
@@ -198,27 +244,25 @@ class PatternFinder {
   // Weighted share of the voters that occur in each segment equally often; a voter that most
   // segments are without does not.
   void Vote(Anchor* anchor) const {
-    const auto sample = Sample();
     const size_t voters = weight_.size();
     const size_t segments = anchor->at.size() - 1;
     const size_t stride = (segments + kSampledSegments - 1) / kSampledSegments;
-    std::vector<std::vector<uint32_t>> counts(voters);
-    std::vector<uint32_t> in_segment(voters);
-    size_t looked_at = 0, with_host = 0;
-    for (size_t s = 0; s < segments; s += stride) {
+    const size_t looked_at = (segments + stride - 1) / stride;
+    std::vector<uint32_t> counts(voters * looked_at);  // by voter, then segment
+    std::vector<uint32_t> in_segment(voters + 1);      // and of what has no vote
+    size_t with_host = 0;
+    for (size_t s = 0, column = 0; s < segments; s += stride, ++column) {
       std::fill(in_segment.begin(), in_segment.end(), 0);
-      bool host = false;
-      for (size_t i = anchor->at[s]; i < anchor->at[s + 1]; ++i) {
-        if (voters_[i] >= 0) ++in_segment[static_cast<size_t>(voters_[i])];
-        host |= sample[i].host;
-      }
-      ++looked_at;
-      with_host += host;
-      for (size_t v = 0; v < voters; ++v) counts[v].push_back(in_segment[v]);
+      const size_t begin = anchor->at[s], end = anchor->at[s + 1];
+      for (const uint16_t voter : std::span(voters_).subspan(begin, end - begin))
+        ++in_segment[voter];
+      with_host += hosts_before_[begin] < hosts_before_[end];
+      for (size_t v = 0; v < voters; ++v) counts[v * looked_at + column] = in_segment[v];
     }
     double agreed = 0, all = 0, device_agreed = 0, device_all = 0;
     for (size_t v = 0; v < voters; ++v) {
-      const double agrees = weight_[v] * ShareOfMode(&counts[v]);
+      const double agrees =
+          weight_[v] * ShareOfMode(std::span(counts).subspan(v * looked_at, looked_at));
       all += weight_[v];
       agreed += agrees;
       if (of_host_[v]) continue;
@@ -231,20 +275,23 @@ class PatternFinder {
   }
 
   // 0 where the most frequent count is none.
-  static double ShareOfMode(std::vector<uint32_t>* counts) {
-    std::sort(counts->begin(), counts->end());
+  static double ShareOfMode(std::span<uint32_t> counts) {
+    const uint32_t first = counts.front();
+    if (std::all_of(counts.begin(), counts.end(), [=](uint32_t c) { return c == first; }))
+      return first == 0 ? 0 : 1;
+    std::sort(counts.begin(), counts.end());
     size_t best = 0;
     uint32_t mode = 0;
-    for (size_t i = 0; i < counts->size();) {
+    for (size_t i = 0; i < counts.size();) {
       size_t j = i;
-      while (j < counts->size() && (*counts)[j] == (*counts)[i]) ++j;
+      while (j < counts.size() && counts[j] == counts[i]) ++j;
       if (j - i > best) {
         best = j - i;
-        mode = (*counts)[i];
+        mode = counts[i];
       }
       i = j;
     }
-    return mode == 0 ? 0 : static_cast<double>(best) / static_cast<double>(counts->size());
+    return mode == 0 ? 0 : static_cast<double>(best) / static_cast<double>(counts.size());
   }
 
   static bool IsInside(const Anchor& finer, const Anchor& coarser) {
@@ -293,9 +340,9 @@ class PatternFinder {
   }
 
   int64_t MedianPause(const Anchor& anchor) const {
-    std::vector<size_t> pauses;
-    for (size_t at : anchor.at) pauses.push_back(static_cast<size_t>(Sample()[at].pause_ns));
-    return static_cast<int64_t>(Median(std::move(pauses)));
+    std::vector<int64_t> pauses;
+    for (const uint32_t at : anchor.at) pauses.push_back(Sample()[at].pause_ns);
+    return Median(&pauses);
   }
 
   // Nearly always exactly one between two of `best`.
@@ -333,10 +380,11 @@ class PatternFinder {
   }
 
   const std::span<const StepToken> sequence_;
-  std::unordered_map<uint32_t, int> voter_of_;
-  std::vector<double> weight_;  // by voter
-  std::vector<bool> of_host_;   // by voter: a synchronisation, or a copy from or to the host
-  std::vector<int> voters_;     // of each token of the sample; -1: none
+  std::vector<double> weight_;    // by voter
+  std::vector<bool> of_host_;     // by voter: a synchronisation, or a copy from or to the host
+  std::vector<uint16_t> voters_;  // of each token of the sample; as many as there are: none
+  std::vector<uint32_t> hosts_before_;  // each token of the sample: those that are the host's doing
+  std::vector<uint32_t> positions_, distances_;
   std::vector<Anchor> anchors_;
 };
 

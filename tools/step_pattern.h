@@ -20,7 +20,7 @@ inline constexpr size_t kFewestSteps = 4;
 inline constexpr size_t kFewestOpsOfAStep = 4;
 
 struct StepToken {
-  uint32_t id;           // equal: the same thing again
+  uint32_t id;           // equal: the same thing again; numbered from 0, without large holes
   bool alone = false;    // may be an iteration by itself: a graph launch
   bool host = false;     // a synchronisation, or a copy from or to the host, as loops have them
   int64_t pause_ns = 0;  // idle time before it: decides which element of the cycle is the first

@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
-#include <tuple>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
+#include "tools/flat_map.h"
+#include "tools/interval_set.h"
+#include "tools/marker_steps.h"
+#include "tools/nearly_sorted.h"
 #include "tools/step_pattern.h"
 
 namespace gpuprobe::tools {
@@ -28,49 +31,10 @@ constexpr double kWorthTelling = 0.05;
 
 struct Sequence {
   std::vector<StepToken> tokens;
-  // Of each token: the operation itself, or the next one after a synchronisation; a token more
-  // than there are: -1.
+  // Of each token: the operation itself, the first of a launch, or the next one after a
+  // synchronisation; a token more than there are: -1.
   std::vector<int32_t> ops;
-};
-
-// Numbers for what is the same again.
-class TokenIds {
- public:
-  explicit TokenIds(bool with_shapes) : with_shapes_(with_shapes) {}
-
-  uint32_t OfOp(const Timeline& timeline, const GpuOp& op) {
-    const int kind = static_cast<int>(op.kind);
-    switch (op.kind) {
-      case OpKind::kKernel:
-        return Id({kind, op.name, with_shapes_ ? op.shape : 0, 0});
-      case OpKind::kCopy: {
-        const int copy_kind =
-            op.shape < 0 ? 0 : timeline.copy_shapes[static_cast<size_t>(op.shape)].copy_kind;
-        return Id({kind, copy_kind, with_shapes_ ? static_cast<int64_t>(op.bytes) : 0, 0});
-      }
-      case OpKind::kSet:
-        return Id({kind, with_shapes_ ? static_cast<int64_t>(op.bytes) : 0, 0, 0});
-      case OpKind::kGraph:
-        return Id({kind, with_shapes_ ? op.graph_id : 0, 0, 0});
-    }
-    return 0;
-  }
-  uint32_t OfSync(int32_t symbol) { return Id({-1, symbol, 0, 0}); }
-
- private:
-  using Key = std::array<int64_t, 4>;
-  struct Hash {
-    size_t operator()(const Key& key) const {
-      uint64_t hash = 0;
-      for (int64_t part : key) hash = (hash ^ static_cast<uint64_t>(part)) * 0x9e3779b97f4a7c15u;
-      return static_cast<size_t>(hash ^ hash >> 32);
-    }
-  };
-  uint32_t Id(const Key& key) {
-    return ids_.try_emplace(key, static_cast<uint32_t>(ids_.size())).first->second;
-  }
-  const bool with_shapes_;
-  std::unordered_map<Key, uint32_t, Hash> ids_;
+  std::vector<int64_t> took_ns;  // of each token: its operations' times added up
 };
 
 // From or to the host.
@@ -80,100 +44,214 @@ bool IsHostCopy(const Timeline& timeline, const GpuOp& op) {
   return kind >= 1 && kind <= 4;  // CUpti_ActivityMemcpyKind: to and from device and array
 }
 
+// What is the same again: kernels of a name and shape, copies of a direction and size, ...
+struct Work {
+  OpKind kind;
+  int32_t name;  // of kernels; of copies: CUpti_ActivityMemcpyKind
+  int64_t size;  // shape, bytes or graph
+  bool operator==(const Work&) const = default;
+  uint64_t Hash() const {
+    const uint64_t what =
+        static_cast<uint64_t>(static_cast<uint32_t>(name)) << 8 | static_cast<uint64_t>(kind);
+    return MixBits(MixBits(0, what), static_cast<uint64_t>(size));
+  }
+};
+
+Work WorkOf(const Timeline& timeline, const GpuOp& op) {
+  switch (op.kind) {
+    case OpKind::kKernel:
+      return {op.kind, op.name, op.shape};
+    case OpKind::kCopy:
+      return {op.kind,
+              op.shape < 0 ? 0 : timeline.copy_shapes[static_cast<size_t>(op.shape)].copy_kind,
+              static_cast<int64_t>(op.bytes)};
+    case OpKind::kSet:
+      return {op.kind, 0, static_cast<int64_t>(op.bytes)};
+    case OpKind::kGraph:
+      return {op.kind, 0, op.graph_id};
+  }
+  return {};
+}
+
 class SequenceMaker {
  public:
-  SequenceMaker(const Timeline& timeline, const DeviceActivity& activity,
-                const DeviceReport& report)
+  SequenceMaker(const Timeline& timeline, const HostView& host, const DeviceActivity& activity,
+                const StreamCounts& streams, const DeviceReport& report)
       : timeline_(timeline), report_(report) {
-    for (int32_t op : activity.ops) {
-      const GpuOp& o = OpAt(op);
-      if (o.end_ns > report.window.start_ns && o.start_ns < report.window.end_ns)
-        ops_.push_back(op);
-    }
-    ChooseLead();
-    FindSubmissions();
-    FindSyncs();
+    const auto& ops = activity.ops;
+    const std::span<const int32_t> all(
+        ops.begin() + static_cast<ptrdiff_t>(activity.FirstReaching(timeline, report.window)),
+        std::partition_point(ops.begin(), ops.end(),
+                             [&](int32_t op) { return OpAt(op).start_ns < report.window.end_ns; }));
+    Collect(all, streams);
+    MeasureSubmissions();
+    JoinLaunches();
+    FindSyncs(host);
   }
 
-  size_t op_count() const { return ops_.size(); }
+  size_t op_count() const { return op_count_; }
 
+  // Tokens are numbered in order of first use.
   Sequence Make(bool with_shapes) const {
-    TokenIds ids(with_shapes);
     Sequence sequence;
-    auto sync = syncs_.begin();
-    for (size_t i = 0; i < ops_.size(); ++i) {
-      const GpuOp& op = OpAt(ops_[i]);
-      for (; sync != syncs_.end() && CallAt(*sync).start_ns < submitted_ns_[i]; ++sync) {
-        sequence.tokens.push_back({ids.OfSync(CallAt(*sync).symbol), false, true, pauses_ns_[i]});
-        sequence.ops.push_back(ops_[i]);
+    sequence.tokens.reserve(items_.size() + syncs_.size());
+    sequence.ops.reserve(items_.size() + syncs_.size());
+    sequence.took_ns.reserve(items_.size() + syncs_.size());
+    uint32_t next_id = 0;
+    const auto number = [&](uint32_t* id) {
+      if (*id == kNoId) *id = next_id++;
+      return *id;
+    };
+    std::vector<uint32_t> of_sync(timeline_.symbols.size(), kNoId);
+    std::vector<uint32_t> of_kind(kinds_.size(), kNoId);
+    FlatMap<Work, uint32_t> coarse;  // first kind of those that are one without shapes
+    std::vector<uint32_t> kind_of(kinds_.size());
+    for (uint32_t k = 0; k < kinds_.size(); ++k) {
+      Work work = kinds_[k].work;
+      if (kinds_[k].launch_of >= 0) {
+        work.size = kind_of[static_cast<size_t>(kinds_[k].launch_of)];
+      } else if (!with_shapes) {
+        work.size = 0;
       }
-      sequence.tokens.push_back({ids.OfOp(timeline_, op), op.kind == OpKind::kGraph,
-                                 IsHostCopy(timeline_, op), pauses_ns_[i]});
-      sequence.ops.push_back(ops_[i]);
+      const auto [first, is_new] = coarse.FindOrAdd(work);
+      if (is_new) *first = k;
+      kind_of[k] = *first;
+    }
+    auto sync = syncs_.begin();
+    for (const Item& item : items_) {
+      for (; sync != syncs_.end() && CallAt(*sync).start_ns < item.submitted_ns; ++sync) {
+        uint32_t* const id = &of_sync[static_cast<size_t>(CallAt(*sync).symbol)];
+        sequence.tokens.push_back({number(id), false, true, item.pause_ns});
+        sequence.ops.push_back(item.op);
+        sequence.took_ns.push_back(0);
+      }
+      const Kind& kind = kinds_[item.kind];
+      if (kind.launch_of >= 0) number(&of_kind[kind_of[static_cast<size_t>(kind.launch_of)]]);
+      sequence.tokens.push_back(
+          {number(&of_kind[kind_of[item.kind]]), kind.alone, kind.host_copy, item.pause_ns});
+      sequence.ops.push_back(item.op);
+      sequence.took_ns.push_back(item.took_ns);
     }
     return sequence;
   }
 
  private:
+  static constexpr uint32_t kNoId = UINT32_MAX;
+  // In the place of Work::name, for several operations of one submission: a graph's nodes, others.
+  static constexpr int32_t kGraphLaunch = -2, kOtherLaunch = -3;
+  struct Kind {
+    Work work;
+    bool host_copy;
+    bool alone;
+    int32_t launch_of = -1;  // kOtherLaunch: the kind of its first operation
+  };
+  struct Item {
+    int64_t submitted_ns;
+    int64_t pause_ns;  // idle time before it
+    int64_t took_ns;
+    int32_t op;
+    uint32_t correlation;
+    uint32_t kind : 31;  // in kinds_
+    uint32_t has_call : 1;
+  };
+
   const GpuOp& OpAt(int32_t op) const { return timeline_.ops[static_cast<size_t>(op)]; }
   const HostCall& CallAt(int32_t call) const { return timeline_.calls[static_cast<size_t>(call)]; }
-  int64_t SubmittedNs(const GpuOp& op) const {
-    return op.submission < 0 ? op.start_ns : CallAt(op.submission).start_ns;
-  }
 
-  // The busiest stream's operations; where none has most of them, those of its process.
-  void ChooseLead() {
-    std::map<std::pair<int32_t, int32_t>, size_t> by_stream;
-    for (int32_t op : ops_) ++by_stream[{OpAt(op).process, OpAt(op).stream}];
-    const auto lead = std::max_element(by_stream.begin(), by_stream.end(),
-                                       [](auto& a, auto& b) { return a.second < b.second; });
-    if (lead == by_stream.end()) return;
-    process_ = lead->first.first;
+  // The operations of the busiest stream (where none has most of them: of its process), in the
+  // order in which they were handed to the device.
+  void Collect(std::span<const int32_t> all, const StreamCounts& streams) {
+    const StreamCounts::Lead lead = streams.Busiest();
+    process_ = lead.process;
     const bool one_stream =
-        static_cast<double>(lead->second) >= kLeadShare * static_cast<double>(ops_.size());
-    std::erase_if(ops_, [&](int32_t op) {
-      return OpAt(op).process != process_ || (one_stream && OpAt(op).stream != lead->first.second);
-    });
-    if (one_stream) return;  // in order of start: a stream's order
-    std::stable_sort(ops_.begin(), ops_.end(), [this](int32_t a, int32_t b) {
-      return SubmittedNs(OpAt(a)) < SubmittedNs(OpAt(b));
-    });
+        static_cast<double>(lead.count) >= kLeadShare * static_cast<double>(streams.total());
+    items_.reserve(one_stream ? lead.count : streams.total());
+    FlatMap<Work, uint32_t> kind_of;
+    auto gap = report_.gaps.begin();
+    bool in_order = true;
+    for (const int32_t index : all) {
+      const GpuOp& op = OpAt(index);
+      if (op.process != lead.process || (one_stream && op.stream != lead.stream)) continue;
+      if (op.end_ns <= report_.window.start_ns) continue;
+      while (gap != report_.gaps.end() && gap->end_ns < op.start_ns) ++gap;
+      const bool paused = gap != report_.gaps.end() && gap->end_ns == op.start_ns;
+      const bool has_call = op.submission >= 0;
+      const int64_t submitted_ns = has_call ? CallAt(op.submission).start_ns : op.start_ns;
+      in_order &= items_.empty() || items_.back().submitted_ns <= submitted_ns;
+      const Work work = WorkOf(timeline_, op);
+      const auto [kind, is_new] = kind_of.FindOrAdd(work);
+      if (is_new) {
+        *kind = static_cast<uint32_t>(kinds_.size());
+        kinds_.push_back({work, IsHostCopy(timeline_, op), op.kind == OpKind::kGraph});
+      }
+      items_.push_back({submitted_ns, paused ? gap->length_ns() : 0, op.end_ns - op.start_ns, index,
+                        op.correlation, *kind, has_call});
+    }
+    op_count_ = items_.size();
+    if (one_stream || in_order) return;  // a stream's order is that of the starts
+    SortNearlySorted(std::span(items_),
+                     [](const Item& a, const Item& b) { return a.submitted_ns < b.submitted_ns; });
   }
 
-  void FindSubmissions() {
-    std::unordered_map<int64_t, int64_t> pause_before;  // by the end of the gap
-    for (const Gap& gap : report_.gaps) pause_before[gap.end_ns] = gap.length_ns();
+  // From "when" to "not before", which ascends.
+  void MeasureSubmissions() {
     int64_t latest_ns = INT64_MIN;
-    for (int32_t op : ops_) {
-      const GpuOp& o = OpAt(op);
+    for (Item& item : items_) {
       // Submitted through a call that was not recorded: after the one before it, whenever it
       // started.
-      if (o.submission >= 0) latest_ns = std::max(latest_ns, CallAt(o.submission).start_ns);
-      submitted_ns_.push_back(latest_ns);
-      const auto pause = pause_before.find(o.start_ns);
-      pauses_ns_.push_back(pause == pause_before.end() ? 0 : pause->second);
+      if (item.has_call) latest_ns = std::max(latest_ns, item.submitted_ns);
+      item.submitted_ns = latest_ns;
     }
   }
 
-  void FindSyncs() {
-    for (size_t i = 0; i < timeline_.calls.size(); ++i) {
-      const HostCall& call = timeline_.calls[i];
-      if (call.process == process_ && call.symbol >= 0 &&
-          timeline_.symbols[static_cast<size_t>(call.symbol)].call_class == CallClass::kSync) {
-        syncs_.push_back(static_cast<int32_t>(i));
+  // What repeats inside of one submission are the layers of a graph, no steps: it is one thing.
+  void JoinLaunches() {
+    FlatMap<Work, uint32_t> kind_of;
+    size_t kept = 0;
+    for (size_t i = 0; i < items_.size();) {
+      Item item = items_[i++];
+      const bool launch =
+          item.correlation != 0 && i < items_.size() && items_[i].correlation == item.correlation;
+      if (launch) {
+        for (; i < items_.size() && items_[i].correlation == item.correlation; ++i)
+          item.took_ns += items_[i].took_ns;
+        const uint32_t graph = OpAt(item.op).graph_id;
+        const Work work = graph != 0 ? Work{OpKind::kGraph, kGraphLaunch, graph}
+                                     : Work{OpKind::kGraph, kOtherLaunch, item.kind};
+        // The first operation of a graph may be another one each time: two kinds, one token.
+        const bool host_copy = kinds_[item.kind].host_copy;
+        Work key = work;
+        if (host_copy) key.name += kOtherLaunch;
+        const auto [kind, is_new] = kind_of.FindOrAdd(key);
+        if (is_new) {
+          *kind = static_cast<uint32_t>(kinds_.size());
+          kinds_.push_back(
+              {work, host_copy, true, graph != 0 ? -1 : static_cast<int32_t>(item.kind)});
+        }
+        item.kind = *kind;
       }
+      items_[kept++] = item;
     }
+    items_.resize(kept);
+  }
+
+  void FindSyncs(const HostView& host) {
+    syncs_ = host.SyncsOf(process_);
     // What came before the first operation is no part of the sequence.
-    const int64_t first_ns = submitted_ns_.empty() ? 0 : submitted_ns_.front();
-    std::erase_if(syncs_, [&](int32_t call) { return CallAt(call).start_ns < first_ns; });
+    const int64_t first_ns = items_.empty() ? 0 : items_.front().submitted_ns;
+    const auto first = std::partition_point(syncs_.begin(), syncs_.end(), [&](int32_t call) {
+      return CallAt(call).start_ns < first_ns;
+    });
+    syncs_ = syncs_.subspan(static_cast<size_t>(first - syncs_.begin()));
   }
 
   const Timeline& timeline_;
   const DeviceReport& report_;
   int32_t process_ = -1;
-  std::vector<int32_t> ops_;
-  std::vector<int64_t> submitted_ns_, pauses_ns_;  // parallel to ops_
-  std::vector<int32_t> syncs_;                     // calls of the process, by start
+  std::vector<Kind> kinds_;
+  std::vector<Item> items_;
+  size_t op_count_ = 0;
+  std::span<const int32_t> syncs_;  // calls of the process, by start
 };
 
 struct Found {
@@ -187,10 +265,9 @@ StepPattern EachGraph(const Timeline& timeline, const Sequence& sequence) {
   int64_t graphs_ns = 0, all_ns = 0;
   std::vector<size_t> distances;
   for (size_t i = 0; i < sequence.tokens.size(); ++i) {
-    const GpuOp& op = timeline.ops[static_cast<size_t>(sequence.ops[i])];
-    all_ns += op.end_ns - op.start_ns;
+    all_ns += sequence.took_ns[i];
     if (!sequence.tokens[i].alone) continue;
-    graphs_ns += op.end_ns - op.start_ns;
+    graphs_ns += sequence.took_ns[i];
     if (!pattern.begins.empty()) distances.push_back(i - pattern.begins.back());
     pattern.begins.push_back(i);
   }
@@ -246,12 +323,18 @@ std::vector<Step> MeasureSteps(const Timeline& timeline, const DeviceActivity& a
                                const DeviceReport& report, const std::vector<int64_t>& times) {
   std::vector<Step> steps;
   auto part = report.parts.begin();
-  auto op = activity.ops.begin();
-  const auto start_of = [&](auto at) { return timeline.ops[static_cast<size_t>(*at)].start_ns; };
-  while (op != activity.ops.end() && start_of(op) < times.front()) ++op;
+  size_t op = 0;
+  const auto first_from = [&](int64_t ns) {
+    return PartitionNear(activity.ops, op, [&](int32_t index) {
+      return timeline.ops[static_cast<size_t>(index)].start_ns < ns;
+    });
+  };
+  op = first_from(times.front());
   for (size_t i = 0; i + 1 < times.size(); ++i) {
     Step step{times[i], times[i + 1]};
-    for (; op != activity.ops.end() && start_of(op) < step.end_ns; ++op) ++step.ops;
+    const size_t next = first_from(step.end_ns);
+    step.ops = next - op;
+    op = next;
     while (part != report.parts.end() && part->end_ns <= step.begin_ns) ++part;
     for (auto p = part; p != report.parts.end() && p->begin_ns < step.end_ns; ++p) {
       const int64_t ns = std::min(p->end_ns, step.end_ns) - std::max(p->begin_ns, step.begin_ns);
@@ -387,13 +470,30 @@ void FindSlowSteps(const DeviceReport& report, const std::vector<std::string>& p
                    [](const auto& a, const auto& b) { return a.extra_ns > b.extra_ns; });
 }
 
+bool StepsByMarkers(const Timeline& timeline, const DeviceActivity& activity,
+                    const DeviceReport& report, const std::vector<std::string>& places,
+                    DeviceSteps* result) {
+  MarkedSteps marked = FindMarkedSteps(timeline, activity, report.window);
+  if (marked.times_ns.size() <= kFewestMarkedSteps) return false;
+  result->source = marked.source;
+  result->marker = std::move(marked.marker);
+  result->confidence = marked.share;
+  result->first_op = marked.first_op;
+  result->steps = MeasureSteps(timeline, activity, report, marked.times_ns);
+  MeasureDurations(result);
+  FindSlowSteps(report, places, result);
+  return true;
+}
+
 }  // namespace
 
-DeviceSteps FindSteps(const Timeline& timeline, const DeviceActivity& activity,
+DeviceSteps FindSteps(const Timeline& timeline, const HostView& host,
+                      const DeviceActivity& activity, const StreamCounts& streams,
                       const DeviceReport& report, const std::vector<std::string>& places) {
   DeviceSteps result;
   result.device = report.device;
-  const SequenceMaker maker(timeline, activity, report);
+  if (StepsByMarkers(timeline, activity, report, places, &result)) return result;
+  const SequenceMaker maker(timeline, host, activity, streams, report);
   const Found found = FindInSequence(timeline, maker);
   if (found.pattern.begins.empty()) {
     result.why_none = "nothing repeats as a loop's steps do in " +

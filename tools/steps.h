@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// The iterations of the program's loop, found without markers (step_pattern.h) and measured: how
+// The iterations of the program's loop, told by the application's own markers where it has fitting
+// ones (marker_steps.h), else found by what repeats (step_pattern.h), and measured: how
 // long each took, what the device was idle for in it, which are slow and what differs in those. The
 // rules are in ATTRIBUTION.md, "Steps".
 #ifndef GPUPROBE_TOOLS_STEPS_H_
@@ -13,6 +14,7 @@
 
 #include "tools/analysis.h"
 #include "tools/device_activity.h"
+#include "tools/host_view.h"
 #include "tools/timeline.h"
 
 namespace gpuprobe::tools {
@@ -26,9 +28,11 @@ inline constexpr size_t kWarmUpSteps = 3;
 // agree.
 inline constexpr size_t kFewestForPeriod = 3;
 
-// Of one device in its window. `activity` and `report` are of the same device and options, with the
-// report's parts filled in; `places`: those that its parts name.
-DeviceSteps FindSteps(const Timeline& timeline, const DeviceActivity& activity,
+// Of one device in its window; `streams`: what MeasureDevice() counted. `activity` and `report` are
+// of the same device and options, with the report's parts filled in; `places`: those that its parts
+// name.
+DeviceSteps FindSteps(const Timeline& timeline, const HostView& host,
+                      const DeviceActivity& activity, const StreamCounts& streams,
                       const DeviceReport& report, const std::vector<std::string>& places);
 
 }  // namespace gpuprobe::tools

@@ -6,129 +6,187 @@
 #include <limits>
 #include <tuple>
 
+#include "tools/flat_map.h"
+#include "tools/interval_set.h"
+#include "tools/nearly_sorted.h"
+
 namespace gpuprobe::tools {
 namespace {
 
 constexpr uint8_t kStreamWaitEvent = 2;  // CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT
+constexpr int64_t kNoWork = std::numeric_limits<int64_t>::min();
+
+struct ProcessAndEvent {
+  int32_t process;
+  uint32_t event;
+  bool operator==(const ProcessAndEvent&) const = default;
+  uint64_t Hash() const { return MixBits(static_cast<uint32_t>(process), event); }
+};
 
 }  // namespace
 
-StreamOrder::StreamOrder(const Timeline& timeline) {
-  std::vector<bool> wanted(timeline.streams.size(), false);
-  for (const CudaEvent& event : timeline.events) {
-    if (event.stream >= 0) wanted[event.stream] = true;
+StreamOrder::StreamOrder(const Timeline& timeline, const std::vector<bool>& wanted)
+    : timeline_(timeline) {
+  if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return;
+  const auto has = [&](const GpuOp& op) {
+    return op.stream >= 0 && wanted[op.stream] && op.correlation != 0;
+  };
+  first_.assign(timeline.streams.size() + 1, 0);
+  for (const GpuOp& op : timeline.ops) {
+    if (has(op)) ++first_[op.stream + 1];
   }
+  for (size_t s = 1; s < first_.size(); ++s) first_[s] += first_[s - 1];
+  entries_.resize(first_.back());
+  std::vector<size_t> next(first_.begin(), first_.end() - 1);
+  for (size_t i = 0; i < timeline.ops.size(); ++i) {
+    const GpuOp& op = timeline.ops[i];
+    if (has(op)) entries_[next[op.stream]++] = {op.end_ns, op.correlation, static_cast<int32_t>(i)};
+  }
+  for (size_t s = 0; s + 1 < first_.size(); ++s) {
+    const auto of_stream = std::span(entries_).subspan(first_[s], first_[s + 1] - first_[s]);
+    // A stream works in order: its operations are, but for those that share a call.
+    SortNearlySorted(of_stream,
+                     [](const Entry& a, const Entry& b) { return a.correlation < b.correlation; });
+    for (size_t i = 1; i < of_stream.size(); ++i) {
+      of_stream[i].end_so_far_ns =
+          std::max(of_stream[i].end_so_far_ns, of_stream[i - 1].end_so_far_ns);
+    }
+  }
+}
+
+std::optional<int64_t> StreamOrder::EndOfWorkBefore(int32_t stream, uint32_t correlation,
+                                                    size_t* near) const {
+  const auto entries = Of(stream);
+  const size_t after =
+      PartitionNear(entries, *near, [&](const Entry& e) { return e.correlation < correlation; });
+  *near = after;
+  if (after == 0) return std::nullopt;
+  return entries[after - 1].end_so_far_ns;
+}
+
+std::optional<int64_t> StreamOrder::StartOfWorkAfter(int32_t stream, uint32_t correlation,
+                                                     size_t* near) const {
+  const auto entries = Of(stream);
+  const size_t after =
+      PartitionNear(entries, *near, [&](const Entry& e) { return e.correlation <= correlation; });
+  *near = after;
+  if (after == entries.size()) return std::nullopt;
+  return timeline_.ops[entries[after].op].start_ns;
+}
+
+std::vector<bool> StreamsOfUntimed(const Timeline& timeline) {
+  std::vector<bool> wanted(timeline.streams.size(), false);
   for (const UntimedOp& op : timeline.untimed) {
     if (op.stream >= 0) wanted[op.stream] = true;
   }
-  if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return;
-  for (const GpuOp& op : timeline.ops) {
-    if (op.stream < 0 || !wanted[op.stream] || op.correlation == 0) continue;
-    entries_.push_back({op.stream, op.correlation, op.start_ns, op.end_ns});
+  return wanted;
+}
+
+StreamWaits::StreamWaits(const Timeline& timeline, const HostView& host)
+    : timeline_(timeline), host_(host) {
+  BuildEntries();
+}
+
+// Waits and the event records before them, in order of correlation, meet in one reading; what each
+// wait waited for does not depend on who asks.
+void StreamWaits::BuildEntries() {
+  std::vector<int32_t> waits;
+  for (size_t i = 0; i < timeline_.syncs.size(); ++i) {
+    const SyncOp& sync = timeline_.syncs[i];
+    if (sync.type == kStreamWaitEvent && sync.stream >= 0) waits.push_back(static_cast<int32_t>(i));
   }
-  std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
-    return std::tie(a.stream, a.correlation, a.start_ns, a.end_so_far_ns) <
-           std::tie(b.stream, b.correlation, b.start_ns, b.end_so_far_ns);
-  });
-  for (size_t i = 1; i < entries_.size(); ++i) {
-    if (entries_[i].stream != entries_[i - 1].stream) continue;
-    entries_[i].end_so_far_ns = std::max(entries_[i].end_so_far_ns, entries_[i - 1].end_so_far_ns);
+  if (waits.empty()) return;
+  std::vector<int32_t> records(timeline_.events.size());
+  std::vector<bool> wanted(timeline_.streams.size(), false);
+  for (size_t i = 0; i < records.size(); ++i) {
+    records[i] = static_cast<int32_t>(i);
+    if (timeline_.events[i].stream >= 0) wanted[timeline_.events[i].stream] = true;
+  }
+  const auto by_correlation = [](const auto& of) {
+    return [&of](int32_t a, int32_t b) {
+      return std::tie(of[a].process, of[a].correlation) <
+             std::tie(of[b].process, of[b].correlation);
+    };
+  };
+  SortNearlySorted(std::span(records), by_correlation(timeline_.events));
+  SortNearlySorted(std::span(waits), by_correlation(timeline_.syncs));
+  first_.assign(timeline_.streams.size() + 1, 0);
+  for (const int32_t wait : waits) ++first_[timeline_.syncs[wait].stream + 1];
+  for (size_t s = 1; s < first_.size(); ++s) first_[s] += first_[s - 1];
+  entries_.resize(waits.size());
+
+  const StreamOrder order(timeline_, wanted);
+  std::vector<size_t> next(first_.begin(), first_.end() - 1), near(timeline_.streams.size(), 0);
+  FlatMap<ProcessAndEvent, int32_t> last_record;  // index + 1 in Timeline::events
+  auto record = records.begin();
+  for (const int32_t wait : waits) {
+    const SyncOp& sync = timeline_.syncs[wait];
+    for (; record != records.end(); ++record) {
+      const CudaEvent& e = timeline_.events[*record];
+      if (std::tie(e.process, e.correlation) >= std::tie(sync.process, sync.correlation)) break;
+      *last_record.FindOrAdd({e.process, e.event}).first = *record + 1;
+    }
+    Entry& entry = entries_[next[sync.stream]++];
+    entry = {kNoWork, sync.correlation, sync.call, -1};
+    const int32_t last = *last_record.FindOrAdd({sync.process, sync.event}).first - 1;
+    if (last < 0 || timeline_.events[last].stream < 0) continue;
+    entry.stream = timeline_.events[last].stream;
+    entry.end_ns =
+        order.EndOfWorkBefore(entry.stream, timeline_.events[last].correlation, &near[entry.stream])
+            .value_or(kNoWork);
+  }
+  // Those of one stream come from one process as a rule, and then are in order.
+  for (size_t s = 0; s + 1 < first_.size(); ++s) {
+    SortNearlySorted(std::span(entries_).subspan(first_[s], first_[s + 1] - first_[s]),
+                     [](const Entry& a, const Entry& b) { return a.correlation < b.correlation; });
   }
 }
 
-std::optional<int64_t> StreamOrder::EndOfWorkBefore(int32_t stream, uint32_t correlation) const {
-  const auto after = std::partition_point(entries_.begin(), entries_.end(), [&](const Entry& e) {
-    return std::tie(e.stream, e.correlation) < std::tie(stream, correlation);
-  });
-  if (after == entries_.begin() || (after - 1)->stream != stream) return std::nullopt;
-  return (after - 1)->end_so_far_ns;
+std::optional<StreamWaits::Wait> StreamWaits::Find(const GpuOp& op, int32_t previous,
+                                                   Cursor* cursor) const {
+  if (const auto wait = FromRecords(op, previous, cursor)) return wait;
+  return FromCalls(op, cursor);
 }
 
-std::optional<int64_t> StreamOrder::StartOfWorkAfter(int32_t stream, uint32_t correlation) const {
-  const auto after = std::partition_point(entries_.begin(), entries_.end(), [&](const Entry& e) {
-    return std::tie(e.stream, e.correlation) <= std::tie(stream, correlation);
-  });
-  if (after == entries_.end() || after->stream != stream) return std::nullopt;
-  return after->start_ns;
-}
-
-StreamWaits::StreamWaits(const Timeline& timeline, const HostView& host, const StreamOrder& order)
-    : timeline_(timeline), host_(host), order_(order) {
-  for (size_t i = 0; i < timeline.syncs.size(); ++i) {
-    const SyncOp& sync = timeline.syncs[i];
-    if (sync.type == kStreamWaitEvent && sync.stream >= 0)
-      waits_.push_back(static_cast<int32_t>(i));
-  }
-  std::sort(waits_.begin(), waits_.end(), [&](int32_t a, int32_t b) {
-    const SyncOp& x = timeline.syncs[a];
-    const SyncOp& y = timeline.syncs[b];
-    return std::tie(x.stream, x.correlation, a) < std::tie(y.stream, y.correlation, b);
-  });
-  records_.resize(timeline.events.size());
-  for (size_t i = 0; i < records_.size(); ++i) records_[i] = static_cast<int32_t>(i);
-  std::sort(records_.begin(), records_.end(), [&](int32_t a, int32_t b) {
-    const CudaEvent& x = timeline.events[a];
-    const CudaEvent& y = timeline.events[b];
-    return std::tie(x.process, x.event, x.correlation, a) <
-           std::tie(y.process, y.event, y.correlation, b);
-  });
-}
-
-std::optional<StreamWaits::Wait> StreamWaits::Find(const GpuOp& op, int32_t previous) const {
-  if (const auto wait = FromRecords(op, previous)) return wait;
-  return FromCalls(op);
-}
-
-const CudaEvent* StreamWaits::LastRecord(int32_t process, uint32_t event,
-                                         uint32_t before_correlation) const {
-  const auto after = std::partition_point(records_.begin(), records_.end(), [&](int32_t index) {
-    const CudaEvent& e = timeline_.events[index];
-    return std::tie(e.process, e.event, e.correlation) <
-           std::tie(process, event, before_correlation);
-  });
-  if (after == records_.begin()) return nullptr;
-  const CudaEvent& found = timeline_.events[*(after - 1)];
-  return found.process == process && found.event == event ? &found : nullptr;
-}
-
-std::optional<StreamWaits::Wait> StreamWaits::FromRecords(const GpuOp& op, int32_t previous) const {
-  if (op.stream < 0 || op.correlation == 0) return std::nullopt;
+std::optional<StreamWaits::Wait> StreamWaits::FromRecords(const GpuOp& op, int32_t previous,
+                                                          Cursor* cursor) const {
+  if (first_.empty() || op.stream < 0 || op.correlation == 0) return std::nullopt;
+  const auto entries =
+      std::span(entries_).subspan(first_[op.stream], first_[op.stream + 1] - first_[op.stream]);
+  if (entries.empty()) return std::nullopt;
   const uint32_t since = previous < 0 ? 0 : timeline_.ops[previous].correlation;
   const int64_t submission_ns = timeline_.calls[op.submission].start_ns;
-  auto position = std::partition_point(waits_.begin(), waits_.end(), [&](int32_t index) {
-    const SyncOp& sync = timeline_.syncs[index];
-    return std::tie(sync.stream, sync.correlation) < std::tie(op.stream, op.correlation);
-  });
+  size_t& near = cursor->waits[op.stream];
+  near =
+      PartitionNear(entries, near, [&](const Entry& e) { return e.correlation < op.correlation; });
   std::optional<Wait> found;
-  int64_t latest_ns = std::numeric_limits<int64_t>::min();
-  while (position != waits_.begin()) {
-    const SyncOp& sync = timeline_.syncs[*--position];
-    if (sync.stream != op.stream || sync.correlation <= since) break;
-    const CudaEvent* record = LastRecord(sync.process, sync.event, sync.correlation);
-    if (record == nullptr || record->stream < 0) {
-      if (!found) found = Wait{sync.call, -1, false};
+  int64_t latest_ns = kNoWork;
+  for (size_t i = near; i > 0 && entries[i - 1].correlation > since; --i) {
+    const Entry& entry = entries[i - 1];
+    if (entry.stream < 0) {
+      if (!found) found = Wait{entry.call, -1, false};
       continue;
     }
-    if (record->stream == op.stream) continue;  // a stream is in order anyway
-    const auto end_ns = order_.EndOfWorkBefore(record->stream, record->correlation);
-    if (!end_ns || *end_ns <= submission_ns || *end_ns <= latest_ns) continue;
-    latest_ns = *end_ns;
-    found = Wait{sync.call, record->stream, false};
+    if (entry.stream == op.stream) continue;  // a stream is in order anyway
+    if (entry.end_ns <= submission_ns || entry.end_ns <= latest_ns) continue;
+    latest_ns = entry.end_ns;
+    found = Wait{entry.call, entry.stream, false};
   }
   return found;
 }
 
-std::optional<StreamWaits::Wait> StreamWaits::FromCalls(const GpuOp& op) const {
+std::optional<StreamWaits::Wait> StreamWaits::FromCalls(const GpuOp& op, Cursor* cursor) const {
   const HostCall& submission = timeline_.calls[op.submission];
   if (submission.thread < 0) return std::nullopt;
   const auto starts_before = [&](int64_t ns) {
     return [this, ns](int32_t call) { return timeline_.calls[call].start_ns < ns; };
   };
   const auto ordering = host_.OrderingCallsOf(submission.thread);
-  const auto after =
-      std::partition_point(ordering.begin(), ordering.end(), starts_before(submission.start_ns));
-  if (after == ordering.begin()) return std::nullopt;
-  const int32_t call = *(after - 1);
+  if (ordering.empty()) return std::nullopt;
+  size_t& near = cursor->ordering[submission.thread];
+  near = PartitionNear(ordering, near, starts_before(submission.start_ns));
+  if (near == 0) return std::nullopt;
+  const int32_t call = ordering[near - 1];
   const bool host_function = host_.ClassOf(call) == CallClass::kHostFunc;
   // Where stream-waits were recorded they have been asked already, with their streams.
   if (!host_function && submission.process >= 0 &&
@@ -137,10 +195,10 @@ std::optional<StreamWaits::Wait> StreamWaits::FromCalls(const GpuOp& op) const {
   }
   // Its stream is not recorded: it counts only where the thread submitted nothing in between.
   const auto lane = host_.CallsOf(submission.thread);
-  auto position =
-      std::partition_point(lane.begin(), lane.end(), starts_before(submission.start_ns));
-  while (position != lane.begin()) {
-    const int32_t earlier = *--position;
+  size_t& position = cursor->lane[submission.thread];
+  position = PartitionNear(lane, position, starts_before(submission.start_ns));
+  for (size_t i = position; i > 0; --i) {
+    const int32_t earlier = lane[i - 1];
     if (timeline_.calls[earlier].start_ns < timeline_.calls[call].start_ns) break;
     const Role role = host_.RoleOf(earlier);
     if (role == Role::kSubmit || role == Role::kBlockingCopy) return std::nullopt;

@@ -21,22 +21,23 @@ enum class OpKind : uint8_t { kKernel, kCopy, kSet, kGraph };
 // Kernels by name (nccl...); graphs: compute.
 enum class OpClass : uint8_t { kCompute, kCommunication, kCopy };
 
-// One piece of GPU work.
+// One piece of GPU work. One cache line: a trace has millions.
 struct GpuOp {
   int64_t start_ns, end_ns;
   uint64_t bytes;  // copies and sets
-  uint32_t correlation;
-  int32_t device;   // index in Timeline::devices
-  int32_t stream;   // index in Timeline::streams
-  int32_t process;  // index in Timeline::processes
-  int32_t name;     // kernels: index in Timeline::names; else -1
-  int32_t shape;    // kernels: index in Timeline::shapes; copies: in copy_shapes; else -1
-  uint32_t graph_id;
   uint64_t graph_node_id;
+  uint32_t graph_id;
+  uint32_t correlation;
+  int32_t stream;           // index in Timeline::streams
+  int32_t process;          // index in Timeline::processes
+  int32_t name;             // kernels: index in Timeline::names; else -1
+  int32_t shape;            // kernels: index in Timeline::shapes; copies: in copy_shapes; else -1
   int32_t submission = -1;  // index in Timeline::calls of the call that submitted it; -1: not seen
-  OpKind kind;
-  OpClass op_class;
+  int32_t device : 28;      // index in Timeline::devices
+  OpKind kind : 2;
+  OpClass op_class : 2;
 };
+static_assert(sizeof(GpuOp) == 64);
 
 // GPU work whose times are unusable (0/0, unfinished, invalid): counted, never in arithmetic.
 struct UntimedOp {
@@ -201,6 +202,26 @@ struct CopyShape {
   bool peer;
 };
 
+// What names of ranges have in common: numbers are folded ("step 12" -> "step #"), so that a name
+// is one however often its range comes, and made-up names without end need no memory.
+enum class MarkerKind : uint8_t { kNvtx, kAnnotation };
+struct MarkerName {
+  std::string folded, domain;  // NVTX: empty is the default domain
+  std::string first;           // as the first of these ranges had it
+  bool varies;                 // others of them have other numbers in it
+  MarkerKind kind;
+};
+
+// A range that the application itself marked and named: NVTX, torch's record_function.
+struct MarkerRange {
+  int64_t begin_ns, end_ns;
+  int32_t process;
+  int32_t thread;       // that began it, index in Timeline::threads; -1: of the device
+  int32_t device = -1;  // where the profiler has put the range on the device's time
+  int32_t name;         // index in Timeline::marker_names
+  uint32_t numbers;     // hash of the numbers in the name; 0: it has none
+};
+
 // Who recorded a process: its own library, or another tool whose file was imported.
 enum class SourceKind : uint8_t { kGpuprobe, kKineto, kNsys };
 
@@ -275,6 +296,9 @@ struct Timeline {
   std::vector<CudaEvent> events;
   std::vector<OverheadOp> overheads;  // sorted by start
   std::vector<Blind> blinds;          // sorted by begin
+
+  std::vector<MarkerName> marker_names;
+  std::vector<MarkerRange> markers;  // sorted by (begin, longest first)
   std::vector<LossItem> losses;
 };
 

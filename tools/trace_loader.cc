@@ -17,28 +17,31 @@
 #include "tools/import/source_format.h"
 #include "tools/link_calls.h"
 #include "tools/loss_causes.h"
+#include "tools/marker_names.h"
 #include "tools/merge_runs.h"
+#include "tools/several_runs.h"
 
 namespace gpuprobe::tools {
 namespace {
 
-template <typename T>
-bool ByStart(const T& a, const T& b) {
-  return std::pair(a.start_ns, a.end_ns) < std::pair(b.start_ns, b.end_ns);
-}
+// An object, not a function: sorting calls it inline.
+constexpr auto kByStart = [](const auto& a, const auto& b) {
+  return a.start_ns != b.start_ns ? a.start_ns < b.start_ns : a.end_ns < b.end_ns;
+};
 
 template <typename T>
 void SortByStart(std::vector<T>* items) {
-  if (!std::is_sorted(items->begin(), items->end(), ByStart<T>)) {
-    std::stable_sort(items->begin(), items->end(), ByStart<T>);
+  if (!std::is_sorted(items->begin(), items->end(), kByStart)) {
+    std::stable_sort(items->begin(), items->end(), kByStart);
   }
 }
 
 void SortTimeline(const RecordRuns& runs, Timeline* timeline) {
-  MergeRuns(&timeline->ops, runs.ops, ByStart<GpuOp>);
-  MergeRuns(&timeline->calls, runs.calls, ByStart<HostCall>);
+  MergeRuns(&timeline->ops, runs.ops, kByStart);
+  MergeRuns(&timeline->calls, runs.calls, kByStart);
   SortByStart(&timeline->syncs);
   SortByStart(&timeline->overheads);
+  SortMarkers(timeline);
   std::stable_sort(timeline->blinds.begin(), timeline->blinds.end(),
                    [](const Blind& a, const Blind& b) { return a.begin_ns < b.begin_ns; });
 }
@@ -63,6 +66,10 @@ void ApplyShifts(const Shifts& shifts, Timeline* timeline) {
   ShiftAll(shifts, &timeline->calls);
   ShiftAll(shifts, &timeline->syncs);
   ShiftAll(shifts, &timeline->overheads);
+  for (MarkerRange& range : timeline->markers) {
+    range.begin_ns += shifts[static_cast<size_t>(range.process)];
+    range.end_ns += shifts[static_cast<size_t>(range.process)];
+  }
   for (UntimedOp& op : timeline->untimed) {
     ShiftKnown(shifts[static_cast<size_t>(op.process)], &op.start_ns);
   }
@@ -174,6 +181,16 @@ absl::Status CheckOneFormat(const std::vector<std::string>& paths) {
   return absl::OkStatus();
 }
 
+uint64_t TotalBytes(const std::vector<std::string>& paths) {
+  uint64_t total = 0;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    const uint64_t bytes = std::filesystem::file_size(path, error);
+    if (!error) total += bytes;
+  }
+  return total;
+}
+
 absl::Status LoadFile(const std::string& path, LoadedRun* run, FileLoader* loader,
                       KinetoLoader* kineto) {
   const Source source = DetectSourceOfFile(path);
@@ -246,6 +263,7 @@ absl::StatusOr<LoadedOutline> LoadOutline(const InputFiles& files) {
   outline.shifts = AlignClocks(&run);
   outline.loader->samples()->Finish(outline.shifts);
   CheckAligned(&run);
+  NoteSeveralRuns(&run);
   SortTimeline({}, &run.timeline);
   outline.shifts.resize(run.timeline.processes.size(), 0);
   return outline;
@@ -268,6 +286,7 @@ absl::StatusOr<LoadedRun> LoadRun(const InputFiles& files, Linking linking) {
   run.notices = files.notices;
   if (absl::Status status = CheckOneFormat(files.paths); !status.ok()) return status;
   FileLoader loader(&run);
+  loader.ExpectBytes(TotalBytes(files.paths));
   KinetoLoader kineto(&run);
   for (const std::string& path : files.paths) {
     const absl::Status status = LoadFile(path, &run, &loader, &kineto);
@@ -281,6 +300,7 @@ absl::StatusOr<LoadedRun> LoadRun(const InputFiles& files, Linking linking) {
   // Imported samples are complete, and in their place.
   if (run.timeline.samples.empty()) loader.samples()->Finish(shifts);
   CheckAligned(&run);
+  NoteSeveralRuns(&run);
   SortTimeline(loader.runs(), &run.timeline);
   if (linking == Linking::kLinked) LinkCalls(&run);
   return run;

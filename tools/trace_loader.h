@@ -93,6 +93,7 @@ struct ProcessCapture {
   uint32_t cupti_version = 0;
   int32_t driver_version = 0;
   bool graph_node_level = false, latency_timestamps = false;
+  bool graph_level_given_up = false;  // graphs as a whole first, node by node later
   std::vector<CaptureSetting> settings;
   std::vector<CaptureOutcome> kinds, attributes;
   std::vector<std::string> warnings;

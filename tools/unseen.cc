@@ -49,12 +49,13 @@ class UntimedRanges {
   // Empty (begin == end): nothing is known of when it ran; it is counted only.
   Range Of(const UntimedOp& op) const {
     if (op.stream < 0 || op.correlation == 0) return {};
-    std::optional<int64_t> begin = order_.EndOfWorkBefore(op.stream, op.correlation);
+    size_t near = 0;
+    std::optional<int64_t> begin = order_.EndOfWorkBefore(op.stream, op.correlation, &near);
     if (const int64_t call = submitted_.at(Key(op.process, op.correlation)); call != kNever) {
       begin = std::max(begin.value_or(call), call);
     }
     if (op.timing == kUnfinished) begin = op.start_ns;
-    std::optional<int64_t> end = order_.StartOfWorkAfter(op.stream, op.correlation);
+    std::optional<int64_t> end = order_.StartOfWorkAfter(op.stream, op.correlation, &near);
     if (!begin && !end) return {};
     if (!begin) begin = IdleBegin(*end);
     if (!end) end = op.timing == kUnfinished ? kNever : NextStart(*begin);

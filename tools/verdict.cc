@@ -72,7 +72,7 @@ class Judgement {
     if (sums_.communication_ns >= kCommunicationShare * steady_ns_ &&
         sums_.communication_ns > sums_.Of(cause)) {
       Communication();
-    } else if (!IsEmpty(cause) && !CopiesPageable(cause)) {
+    } else if (!WaitsForRanks(cause) && !IsEmpty(cause) && !CopiesPageable(cause)) {
       if (sums_.busy_ns >= kGpuBoundShare * steady_ns_) {
         GpuBound();
       } else if (!IsStalled()) {
@@ -162,7 +162,12 @@ class Judgement {
                         PercentText(sums_.IdleNs(), steady_ns_) + ".";
     verdict_.evidence = BusyParts() + "; " + CountText(sums_.kernels, "kernel") + " of " +
                         DurationText(MeanKernelNs()) + " on average";
-    if (sums_.copy_ns > sums_.compute_ns) {
+    if (sums_.communication_ns >= kLateRankShare * steady_ns_) {
+      verdict_.action =
+          "for " + PercentText(sums_.communication_ns, steady_ns_) +
+          " collectives ran alone, waiting for other ranks included: overlap them with compute, "
+          "or look whether a rank comes late";
+    } else if (sums_.copy_ns > sums_.compute_ns) {
       verdict_.action =
           "copies take longer than kernels and overlap with none: move less, or on a stream "
           "of their own while kernels run (`probe-report copies`)";
@@ -180,6 +185,24 @@ class Judgement {
     verdict_.action =
         "overlap collectives with compute, send less, or find the rank that comes late";
     SetBound(sums_.communication_ns);
+  }
+
+  // Busy, but with collectives that wait inside of the device for a rank that comes late.
+  bool WaitsForRanks(Cause largest) {
+    if (sums_.communication_ns < kLateRankShare * steady_ns_) return false;
+    const int64_t waited_ns = WaitedForRanksNs(timeline_, analysis_);
+    if (waited_ns < kLateRankShare * steady_ns_ || waited_ns < sums_.Of(largest)) return false;
+    verdict_.kind = "communication";
+    verdict_.headline = "Waiting for other ranks: for " +
+                        PercentText(sums_.communication_ns, steady_ns_) + " of " + TimeText() +
+                        " collectives ran and nothing else, for " +
+                        PercentText(waited_ns, steady_ns_) + " longer than the same ones need.";
+    verdict_.evidence = BusyParts() + "; need: " + std::to_string(kLateFactor) +
+                        " times what the fastest quarter of a collective's likes takes";
+    verdict_.action =
+        "find the rank that comes late: give the traces of all ranks, or compare them";
+    SetBound(waited_ns);
+    return true;
   }
 
   // Busy with kernels that leave most of the device unused.

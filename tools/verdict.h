@@ -26,6 +26,8 @@ inline constexpr double kGpuBoundShare = 0.9;
 // Exposed communication of this share of the window is worth more than the idle time it competes
 // with can bring once that is below it; smaller shares are normal for data-parallel training.
 inline constexpr double kCommunicationShare = 0.2;
+// Less is a finding where it is waiting, which data-parallel training need not do.
+inline constexpr double kLateRankShare = 0.1;
 
 // A second finding is worth a line from here on.
 inline constexpr double kRunnerUpShare = 0.01;

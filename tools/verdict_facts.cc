@@ -3,6 +3,7 @@
 #include "tools/verdict_facts.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -96,6 +97,37 @@ double PageableShare(const Timeline& timeline, const Analysis& analysis) {
     }
   }
   return all_ns > 0 ? pageable_ns / all_ns : 0;
+}
+
+int64_t WaitedForRanksNs(const Timeline& timeline, const Analysis& analysis) {
+  constexpr size_t kFewestLikes = 8;  // with fewer the fastest quarter is chance
+  std::vector<bool> communicates;
+  for (const std::string& name : timeline.names) {
+    communicates.push_back(IsCommunicationKernel(name));
+  }
+  int64_t waited_ns = 0;
+  for (const DeviceReport& device : analysis.devices) {
+    if (device.communication_ns == 0) continue;
+    std::map<std::pair<int32_t, int32_t>, std::vector<int64_t>> likes;
+    for (const GpuOp& op : timeline.ops) {
+      if (op.device != device.device || op.name < 0 ||
+          !communicates[static_cast<size_t>(op.name)] || op.end_ns > device.window.end_ns ||
+          op.start_ns < device.window.start_ns) {
+        continue;
+      }
+      likes[{op.name, op.shape}].push_back(op.end_ns - op.start_ns);
+    }
+    int64_t device_ns = 0;
+    for (auto& [key, times] : likes) {
+      if (times.size() < kFewestLikes) continue;
+      const auto quarter = times.begin() + static_cast<ptrdiff_t>(times.size() / 4);
+      std::nth_element(times.begin(), quarter, times.end());
+      const int64_t usual_ns = kLateFactor * *quarter;
+      for (const int64_t ns : times) device_ns += std::max<int64_t>(0, ns - usual_ns);
+    }
+    waited_ns += std::min(device_ns, device.communication_ns);
+  }
+  return waited_ns;
 }
 
 int64_t BytesReadBefore(const Timeline& timeline, int32_t call) {

@@ -48,6 +48,11 @@ struct Emptiness {
 inline constexpr double kFewBlocks = 0.25;
 Emptiness MeasureEmptiness(const Timeline& timeline, const Analysis& analysis);
 
+// Of the time of collectives, what they took beyond kLateFactor times the fastest quarter of their
+// likes (name and launch shape): a collective takes as long as its last rank lets it.
+inline constexpr int64_t kLateFactor = 3;
+int64_t WaitedForRanksNs(const Timeline& timeline, const Analysis& analysis);
+
 // Of the time of all copies, that of copies whose host side is pageable memory.
 double PageableShare(const Timeline& timeline, const Analysis& analysis);
 

@@ -14,90 +14,35 @@ namespace gpuprobe::tools {
 namespace {
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+static_assert(WaitingCall::kNever == kNever);
 
-struct Wait {
-  int32_t call;
-  int32_t device;  // index in Timeline::devices, -1: the process has none
-  int32_t line;    // index in WaitMeter::lines_; -1: not known
-};
-
+// What the waits of a whole run and those of one window have in common.
 class WaitMeter {
  public:
   WaitMeter(const Timeline& timeline, const Options& options, const Scope& scope,
             const HostView& host, const HostEvidence& evidence,
-            const std::vector<DeviceActivity>& activities, const WaitWindow& window,
-            const Places& places, WaitRows* rows)
+            const std::vector<DeviceActivity>& activities, const Places& places, WaitRows* rows)
       : timeline_(timeline),
         options_(options),
         scope_(scope),
         host_(host),
         evidence_(evidence),
         activities_(activities),
-        window_(window),
         places_(places),
         rows_(*rows),
-        slot_(timeline.devices.size(), -1) {
+        cursor_(evidence.samples),
+        slot_(timeline.devices.size(), -1),
+        near_(activities.size(), 0) {
     for (size_t s = 0; s < activities.size(); ++s)
       slot_[activities[s].device] = static_cast<int>(s);
   }
 
-  void Run() {
-    FindDevicesOfSyncs();
-    FindWaits();
-    NoteUsersEnd();
-    ResolvePending();
-    MeasureAll();
-  }
-
- private:
-  void FindDevicesOfSyncs() {
-    for (const SyncOp& sync : timeline_.syncs) {
-      const int32_t device =
-          sync.device < 0 && sync.stream >= 0 ? timeline_.streams[sync.stream].device : sync.device;
-      if (sync.call >= 0 && device >= 0) sync_devices_.emplace_back(sync.call, device);
-    }
-    std::sort(sync_devices_.begin(), sync_devices_.end());
-  }
-
-  // The device that a call waits for: that of the operation it submitted, else that of its
-  // synchronisation record, else the one its thread had last submitted to, else the process's
-  // first.
-  int32_t DeviceOf(int32_t call, int32_t last_submitted_to) const {
-    if (const int32_t op = host_.OpOf(call); op >= 0) return timeline_.ops[op].device;
-    const auto found = std::lower_bound(sync_devices_.begin(), sync_devices_.end(),
-                                        std::pair<int32_t, int32_t>(call, -1));
-    if (found != sync_devices_.end() && found->first == call) return found->second;
-    if (last_submitted_to >= 0) return last_submitted_to;
-    const int32_t process = timeline_.calls[call].process;
-    return process < 0 ? -1 : window_.first_device[process];
-  }
-
-  void FindWaits() {
-    std::vector<int32_t> last_device(timeline_.threads.size(), -1);
-    for (size_t i = 0; i < timeline_.calls.size(); ++i) {
-      const int32_t call = static_cast<int32_t>(i);
-      const HostCall& c = timeline_.calls[i];
-      if (c.thread < 0 || !scope_.Contains(c.process)) continue;
-      if (c.end_ns >= window_.begin_ns && c.end_ns < window_.end_ns && MayWait(call)) {
-        const int32_t device = DeviceOf(call, last_device[c.thread]);
-        if ((!options_.device || *options_.device == device) && IsWait(call, device)) {
-          waits_.push_back({call, device, LineOf(evidence_.SiteOfCall(call).stack)});
-        }
-      }
-      if (const int32_t op = host_.OpOf(call); op >= 0)
-        last_device[c.thread] = timeline_.ops[op].device;
-    }
-  }
-
-  bool MayWait(int32_t call) const {
-    const HostCall& c = timeline_.calls[call];
-    const Role role = host_.RoleOf(call);
-    return Blocks(role) || (role == Role::kSubmit && c.end_ns - c.start_ns >= kQueueFullNs);
-  }
-
   // Synchronisations and blocking copies wait by their nature; other calls did if the device was
   // busy.
-  bool IsWait(int32_t call, int32_t device) const {
+  bool IsWait(const WaitingCall& waiting) {
+    const auto& [next_start_ns, call, device] = waiting;
+    if (!scope_.Contains(timeline_.calls[call].process)) return false;
+    if (options_.device && *options_.device != device) return false;
     const Window window = Clip(call);
     const HostCall& c = timeline_.calls[call];
     if (window.span() < 0 || (window.span() == 0 && c.start_ns < c.end_ns)) return false;
@@ -116,11 +61,105 @@ class WaitMeter {
             std::min(c.end_ns, options_.to_ns.value_or(c.end_ns))};
   }
 
-  int64_t BusyNs(int32_t device, int64_t begin, int64_t end) const {
-    if (device < 0 || slot_[device] < 0) return 0;
-    return activities_[slot_[device]].busy.Overlap(begin, end);
+  // -1: nothing is known of what it did.
+  int SlotOf(int32_t device) const { return device < 0 ? -1 : slot_[device]; }
+
+  int64_t BusyNs(int32_t device, int64_t begin, int64_t end) {
+    const int slot = SlotOf(device);
+    if (slot < 0) return 0;
+    return activities_[slot].busy.Overlap(begin, end, &near_[slot]);
   }
 
+  // All of a row but what comes after the wait.
+  WaitRow& Count(const WaitingCall& waiting, const WaitRows::Key& key) {
+    const Window window = Clip(waiting.call);
+    WaitRow& row = RowOf(waiting.call, key);
+    ++row.count;
+    row.total_ns += window.span();
+    row.longest_ns = std::max(row.longest_ns, window.span());
+    const int64_t busy_ns = BusyNs(waiting.device, window.start_ns, window.end_ns);
+    row.device_busy_ns += busy_ns;
+    row.device_idle_ns += window.span() - busy_ns;
+    return row;
+  }
+
+  // A place is a line of code, whoever runs it; where none is known, a thread.
+  WaitRows::Key KeyOf(int32_t call) {
+    const HostCall& c = timeline_.calls[call];
+    const bool queue_full = host_.RoleOf(call) == Role::kSubmit;
+    const int32_t how = places_.CopyHow(host_.OpOf(call));
+    const int32_t line = LineOf(evidence_.SiteOfCall(call, &cursor_).stack);
+    return {c.symbol, line < 0 ? c.thread : -1, how, queue_full, line};
+  }
+
+ private:
+  WaitRow& RowOf(int32_t call, const WaitRows::Key& key) {
+    const HostCall& c = timeline_.calls[call];
+    const auto& [symbol, thread, how, queue_full, line] = key;
+    bool is_new = false;
+    WaitRow& row = rows_.RowOf(key, &is_new);
+    if (is_new) {
+      row.api = c.symbol < 0 ? "unknown call" : timeline_.symbols[c.symbol].name;
+      const std::string copy = how < 0 ? "" : Places::CopyText(how);
+      const std::string full = queue_full ? "launch queue full" : "";
+      const std::string more = copy.empty() || full.empty() ? copy + full : copy + ", " + full;
+      if (line < 0) {
+        row.where = (more.empty() ? "" : more + ", ") + places_.ThreadText(c.thread);
+      } else {
+        row.where = rows_.Line(line);
+        row.detail = more;
+      }
+    }
+    return row;
+  }
+
+  int32_t LineOf(int32_t stack) {
+    const int32_t node = evidence_.sites.SiteOf(stack);
+    if (node < 0) return -1;
+    const auto [of_node, is_new] = line_of_node_.try_emplace(node, -1);
+    if (is_new) of_node->second = rows_.LineId(evidence_.sites.TextOf(node));
+    return of_node->second;
+  }
+
+  const Timeline& timeline_;
+  const Options& options_;
+  const Scope& scope_;
+  const HostView& host_;
+  const HostEvidence& evidence_;
+  const std::vector<DeviceActivity>& activities_;
+  const Places& places_;
+  WaitRows& rows_;
+  SampleView::Cursor cursor_;
+  std::vector<int> slot_;     // device -> index of its activity
+  std::vector<size_t> near_;  // by activity: where its busy times were asked for last
+  std::unordered_map<int32_t, int32_t> line_of_node_;  // WaitRows::LineId, by stack node
+};
+
+// What a wait kept its thread from is known when that submits again, perhaps windows later.
+class WindowWaits {
+ public:
+  WindowWaits(const WaitWindow& window, const Timeline& timeline, const Options& options,
+              const HostView& host, const std::vector<DeviceActivity>& activities, WaitMeter* meter,
+              WaitRows* rows)
+      : window_(window),
+        timeline_(timeline),
+        options_(options),
+        host_(host),
+        activities_(activities),
+        meter_(*meter),
+        rows_(*rows) {}
+
+  void Run() {
+    NoteUsersEnd();
+    ResolvePending();
+    for (const WaitingCall& waiting : host_.WaitingCalls()) {
+      const int64_t end_ns = timeline_.calls[waiting.call].end_ns;
+      if (end_ns < window_.begin_ns || end_ns >= window_.end_ns) continue;
+      if (meter_.IsWait(waiting)) Measure(waiting);
+    }
+  }
+
+ private:
   void NoteUsersEnd() {
     if (!options_.to_ns || *options_.to_ns >= window_.end_ns) return;
     for (const DeviceActivity& activity : activities_) {
@@ -129,7 +168,7 @@ class WaitMeter {
     }
   }
 
-  int64_t BusyBeforeEnd(int32_t device, int64_t until_ns) const {
+  int64_t BusyBeforeEnd(int32_t device, int64_t until_ns) {
     const auto noted = options_.to_ns == until_ns ? rows_.busy_before_to_ns.find(device)
                                                   : rows_.busy_before_to_ns.end();
     return noted != rows_.busy_before_to_ns.end() ? noted->second : BusyBefore(device, until_ns);
@@ -180,63 +219,27 @@ class WaitMeter {
     row->idle_after_ns += until - from - (BusyBeforeEnd(device, until) - busy_before_ns);
   }
 
-  int64_t BusyBefore(int32_t device, int64_t ns) const {
-    return BusyNs(device, std::numeric_limits<int64_t>::min(), ns);
+  int64_t BusyBefore(int32_t device, int64_t ns) {
+    return meter_.BusyNs(device, std::numeric_limits<int64_t>::min(), ns);
   }
 
-  // Backwards, so that the next submission of each thread to each device is at hand. A thread feeds
-  // few devices, mostly one: what is kept are the pairs that occur, not a table of all.
-  void MeasureAll() {
-    struct Latest {
-      int32_t device = -1;
-      int64_t* start_ns = nullptr;  // in next_start
-    };
-    const uint64_t devices = timeline_.devices.size();
-    std::unordered_map<uint64_t, int64_t> next_start;
-    std::vector<Latest> latest(timeline_.threads.size());
-    auto wait = waits_.rbegin();
-    for (size_t i = timeline_.calls.size(); i-- > 0;) {
-      const int32_t call = static_cast<int32_t>(i);
-      const int32_t thread = timeline_.calls[i].thread;
-      if (wait != waits_.rend() && wait->call == call) {
-        const auto next =
-            wait->device < 0 ? next_start.end() : next_start.find(thread * devices + wait->device);
-        Measure(*wait, next == next_start.end() ? kNever : next->second);
-        ++wait;
-      }
-      const int32_t op = host_.OpOf(call);
-      if (op < 0 || thread < 0 || timeline_.ops[op].device < 0) continue;
-      const int32_t device = timeline_.ops[op].device;
-      if (latest[thread].device != device) {
-        latest[thread] = {device, &next_start[thread * devices + device]};
-      }
-      *latest[thread].start_ns = timeline_.ops[op].start_ns;
-    }
-  }
-
-  void Measure(const Wait& wait, int64_t next_start_ns) {
-    const Window window = Clip(wait.call);
-    const WaitRows::Key key = KeyOf(wait);
-    WaitRow& row = RowOf(wait, key);
-    ++row.count;
-    row.total_ns += window.span();
-    row.longest_ns = std::max(row.longest_ns, window.span());
-    const int64_t busy_ns = BusyNs(wait.device, window.start_ns, window.end_ns);
-    row.device_busy_ns += busy_ns;
-    row.device_idle_ns += window.span() - busy_ns;
-    if (wait.device < 0) return;
-    const int64_t busy_before_ns = BusyBefore(wait.device, window.end_ns);
+  void Measure(const WaitingCall& waiting) {
+    const Window window = meter_.Clip(waiting.call);
+    const WaitRows::Key key = meter_.KeyOf(waiting.call);
+    WaitRow& row = meter_.Count(waiting, key);
+    if (waiting.device < 0) return;
+    const int64_t busy_before_ns = BusyBefore(waiting.device, window.end_ns);
     // What starts behind the window may have been submitted after what starts still later.
-    if (next_start_ns < window_.end_ns) {
-      if (slot_[wait.device] >= 0) {
-        AddIdleAfter(wait.device, window.end_ns, busy_before_ns, next_start_ns, &row);
+    if (waiting.next_start_ns < window_.end_ns) {
+      if (meter_.SlotOf(waiting.device) >= 0) {
+        AddIdleAfter(waiting.device, window.end_ns, busy_before_ns, waiting.next_start_ns, &row);
       }
       return;
     }
     // Whoever submits nothing any more was not kept from it.
     if (window_.end_ns == kNever) return;
-    const HostCall& c = timeline_.calls[wait.call];
-    std::vector<WaitRows::Pending>& pending = rows_.pending[{c.thread, wait.device}];
+    const HostCall& c = timeline_.calls[waiting.call];
+    std::vector<WaitRows::Pending>& pending = rows_.pending[{c.thread, waiting.device}];
     if (pending.size() >= WaitRows::kMostPending) {
       pending.erase(pending.begin(), pending.begin() + WaitRows::kMostPending / 2);
       rows_.given_up += WaitRows::kMostPending / 2;
@@ -244,55 +247,13 @@ class WaitMeter {
     pending.push_back({key, c.start_ns, c.end_ns, window.end_ns, busy_before_ns});
   }
 
-  // A place is a line of code, whoever runs it; where none is known, a thread.
-  WaitRows::Key KeyOf(const Wait& wait) const {
-    const HostCall& c = timeline_.calls[wait.call];
-    const bool queue_full = host_.RoleOf(wait.call) == Role::kSubmit;
-    const int32_t how = places_.CopyHow(host_.OpOf(wait.call));
-    return {c.symbol, wait.line < 0 ? c.thread : -1, how, queue_full, wait.line};
-  }
-
-  WaitRow& RowOf(const Wait& wait, const WaitRows::Key& key) {
-    const HostCall& c = timeline_.calls[wait.call];
-    const auto& [symbol, thread, how, queue_full, line] = key;
-    bool is_new = false;
-    WaitRow& row = rows_.RowOf(key, &is_new);
-    if (is_new) {
-      row.api = c.symbol < 0 ? "unknown call" : timeline_.symbols[c.symbol].name;
-      const std::string copy = how < 0 ? "" : Places::CopyText(how);
-      const std::string full = queue_full ? "launch queue full" : "";
-      const std::string more = copy.empty() || full.empty() ? copy + full : copy + ", " + full;
-      if (line < 0) {
-        row.where = (more.empty() ? "" : more + ", ") + places_.ThreadText(c.thread);
-      } else {
-        row.where = rows_.Line(line);
-        row.detail = more;
-      }
-    }
-    return row;
-  }
-
-  int32_t LineOf(int32_t stack) {
-    const int32_t node = evidence_.sites.SiteOf(stack);
-    if (node < 0) return -1;
-    const auto [of_node, is_new] = line_of_node_.try_emplace(node, -1);
-    if (is_new) of_node->second = rows_.LineId(evidence_.sites.TextOf(node));
-    return of_node->second;
-  }
-
+  const WaitWindow& window_;
   const Timeline& timeline_;
   const Options& options_;
-  const Scope& scope_;
   const HostView& host_;
-  const HostEvidence& evidence_;
   const std::vector<DeviceActivity>& activities_;
-  const WaitWindow& window_;
-  const Places& places_;
+  WaitMeter& meter_;
   WaitRows& rows_;
-  std::vector<int> slot_;                                  // device -> index of its activity
-  std::vector<std::pair<int32_t, int32_t>> sync_devices_;  // (call, device), sorted
-  std::vector<Wait> waits_;                                // in order of start
-  std::unordered_map<int32_t, int32_t> line_of_node_;      // WaitRows::LineId, by stack node
 };
 
 }  // namespace
@@ -323,17 +284,20 @@ std::vector<WaitRow> MeasureWaits(const Timeline& timeline, const Options& optio
                                   const HostEvidence& evidence,
                                   const std::vector<DeviceActivity>& activities,
                                   const std::vector<DeviceReport>& reports, const Places& places) {
-  WaitWindow all = {std::numeric_limits<int64_t>::min(), kNever, {}, {}};
-  all.devices.resize(timeline.devices.size());
-  for (const DeviceReport& report : reports) all.devices[report.device] = report.window;
-  all.first_device.assign(timeline.processes.size(), -1);
-  for (const GpuOp& op : timeline.ops) {
-    if (op.process < 0 || op.device < 0) continue;
-    int32_t& first = all.first_device[op.process];
-    if (first < 0 || op.device < first) first = op.device;
-  }
   WaitRows rows;
-  WaitMeter(timeline, options, scope, host, evidence, activities, all, places, &rows).Run();
+  WaitMeter meter(timeline, options, scope, host, evidence, activities, places, &rows);
+  for (const WaitingCall& waiting : host.WaitingCalls()) {
+    if (!meter.IsWait(waiting)) continue;
+    WaitRow& row = meter.Count(waiting, meter.KeyOf(waiting.call));
+    // Whoever submits nothing any more was not kept from it.
+    const int slot = meter.SlotOf(waiting.device);
+    if (slot < 0 || waiting.next_start_ns == kNever) continue;
+    const Window& device_window = reports[slot].window;
+    const int64_t from = std::max(meter.Clip(waiting.call).end_ns, device_window.start_ns);
+    const int64_t until = std::min(waiting.next_start_ns, device_window.end_ns);
+    if (from >= until) continue;
+    row.idle_after_ns += until - from - meter.BusyNs(waiting.device, from, until);
+  }
   return rows.Take();
 }
 
@@ -341,7 +305,8 @@ void MeasureWaitsIn(const WaitWindow& window, const Timeline& timeline, const Op
                     const Scope& scope, const HostView& host, const HostEvidence& evidence,
                     const std::vector<DeviceActivity>& activities, const Places& places,
                     WaitRows* rows) {
-  WaitMeter(timeline, options, scope, host, evidence, activities, window, places, rows).Run();
+  WaitMeter meter(timeline, options, scope, host, evidence, activities, places, rows);
+  WindowWaits(window, timeline, options, host, activities, &meter, rows).Run();
 }
 
 }  // namespace gpuprobe::tools

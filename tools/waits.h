@@ -24,10 +24,6 @@
 
 namespace gpuprobe::tools {
 
-// A launch or an asynchronous copy that takes this long, 20 times the usual, while the device is
-// busy waits for room in the launch queue (1,024 operations).
-inline constexpr int64_t kQueueFullNs = 100'000;
-
 // `activities` and `reports` belong together by index.
 std::vector<WaitRow> MeasureWaits(const Timeline& timeline, const Options& options,
                                   const Scope& scope, const HostView& host,
@@ -70,11 +66,11 @@ class WaitRows {
 };
 
 // Calls that end in [begin, end) are measured, whenever they started. What was busy before the
-// window's first operation must be in DeviceActivity::busy as far as these calls reach back.
+// window's first operation must be in DeviceActivity::busy as far as these calls reach back, and
+// `host` must know the first devices of the run's processes.
 struct WaitWindow {
   int64_t begin_ns, end_ns;
-  std::vector<Window> devices;        // by Timeline::devices: of the whole run, as far as known
-  std::vector<int32_t> first_device;  // by process; -1: it uses none
+  std::vector<Window> devices;  // by Timeline::devices: of the whole run, as far as known
 };
 void MeasureWaitsIn(const WaitWindow& window, const Timeline& timeline, const Options& options,
                     const Scope& scope, const HostView& host, const HostEvidence& evidence,

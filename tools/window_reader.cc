@@ -6,42 +6,42 @@
 #include <limits>
 #include <utility>
 
-#include "tools/merge_runs.h"
-
 namespace gpuprobe::tools {
 namespace {
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
-template <typename T>
-bool ByStart(const T& a, const T& b) {
-  return std::pair(a.start_ns, a.end_ns) < std::pair(b.start_ns, b.end_ns);
-}
+// An object, not a function: merging calls it inline.
+constexpr auto kByStart = [](const auto& a, const auto& b) {
+  return a.start_ns != b.start_ns ? a.start_ns < b.start_ns : a.end_ns < b.end_ns;
+};
 
 }  // namespace
 
 template <typename T>
-void WindowReader::Waiting<T>::Add(std::vector<T>&& fresh,
-                                   const std::vector<size_t>& fresh_starts) {
-  for (const size_t start : fresh_starts) starts.push_back(items.size() + start);
+void WindowReader::Waiting<T>::Add(const std::vector<T>& fresh,
+                                   const std::vector<Run>& fresh_runs) {
+  for (const Run& run : fresh_runs) runs.push_back({items.size() + run.end, run.sorted});
   items.insert(items.end(), fresh.begin(), fresh.end());
+  runs.push_back({items.size(), false});
 }
 
 template <typename T>
 std::vector<T> WindowReader::Waiting<T>::TakeBefore(int64_t horizon_ns) {
   std::vector<T> taken, left;
-  std::vector<size_t> taken_starts{0}, left_starts{0};
-  for (size_t run = 0; run < starts.size(); ++run) {
-    const size_t end = run + 1 < starts.size() ? starts[run + 1] : items.size();
-    for (size_t i = starts[run]; i < end; ++i) {
+  std::vector<Run> taken_runs, left_runs;
+  size_t i = 0;
+  for (const Run& run : runs) {
+    for (; i < run.end; ++i) {
       (items[i].start_ns < horizon_ns ? taken : left).push_back(items[i]);
     }
-    taken_starts.push_back(taken.size());
-    if (left.size() > left_starts.back()) left_starts.push_back(left.size());
+    taken_runs.push_back({taken.size(), run.sorted});
+    if (left_runs.empty() ? !left.empty() : left.size() > left_runs.back().end)
+      left_runs.push_back({left.size(), run.sorted});
   }
   items = std::move(left);
-  starts = std::move(left_starts);
-  MergeRuns(&taken, std::move(taken_starts), ByStart<T>);
+  runs = std::move(left_runs);
+  MergeRuns(&taken, std::move(taken_runs), kByStart);
   return taken;
 }
 
@@ -99,10 +99,10 @@ bool WindowReader::ReadFrame() {
   ++first->next;
   ShiftRecords(shifts_, &timeline_);
   const RecordRuns runs = loader_.TakeRuns();
-  ops_.Add(std::move(timeline_.ops), runs.ops);
-  calls_.Add(std::move(timeline_.calls), runs.calls);
-  syncs_.Add(std::move(timeline_.syncs), {0});
-  overheads_.Add(std::move(timeline_.overheads), {0});
+  ops_.Add(timeline_.ops, runs.ops);
+  calls_.Add(timeline_.calls, runs.calls);
+  syncs_.Add(timeline_.syncs, {});
+  overheads_.Add(timeline_.overheads, {});
   timeline_.ops.clear();
   timeline_.calls.clear();
   timeline_.syncs.clear();

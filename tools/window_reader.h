@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tools/file_loader.h"
+#include "tools/merge_runs.h"
 #include "tools/trace_loader.h"
 #include "tools/windowed_analysis.h"
 
@@ -29,8 +30,8 @@ class WindowReader {
   template <typename T>
   struct Waiting {
     std::vector<T> items;
-    std::vector<size_t> starts{0};
-    void Add(std::vector<T>&& fresh, const std::vector<size_t>& fresh_starts);
+    std::vector<Run> runs;
+    void Add(const std::vector<T>& fresh, const std::vector<Run>& fresh_runs);
     std::vector<T> TakeBefore(int64_t horizon_ns);
   };
   struct File {

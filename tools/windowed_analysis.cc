@@ -120,6 +120,8 @@ class WindowedAnalysis::Impl {
     work_.timeline.samples.clear();
     for (DeviceState& device : devices_) device.gaps = KeptGaps(limits.kept_gaps);
     first_of_thread_.assign(work_.timeline.threads.size() + 1, 0);
+    communication_names_ = CommunicationNames(work_.timeline);
+    FindFirstDevices();
     IndexSamples();
   }
 
@@ -215,6 +217,15 @@ class WindowedAnalysis::Impl {
                      work_.timeline.processes[static_cast<size_t>(process)].pid == *options_.pid;
   }
 
+  void FindFirstDevices() {
+    first_devices_.assign(work_.timeline.processes.size(), -1);
+    for (const auto& [process, device] : process_devices_) {
+      if (process < 0 || device < 0) continue;
+      int32_t& first = first_devices_[static_cast<size_t>(process)];
+      if (first < 0 || device < first) first = device;
+    }
+  }
+
   void IndexSamples() {
     for (const HostSample& sample : samples_) {
       if (sample.thread >= 0) ++first_of_thread_[static_cast<size_t>(sample.thread) + 1];
@@ -252,11 +263,11 @@ class WindowedAnalysis::Impl {
     ChooseUntimed();
     ChooseSamples(last);
     const Scope scope(t, options_);
-    const HostView host(t);
+    const HostView host(t, first_devices_);
     const HostEvidence evidence(t, host);
-    const StreamOrder order(t);
-    const StreamWaits stream_waits(t, host, order);
-    std::vector<DeviceActivity> activities = CollectActivity(t, options_, scope);
+    const StreamOrder order(t, StreamsOfUntimed(t));
+    const StreamWaits stream_waits(t, host);
+    std::vector<DeviceActivity> activities = CollectActivity(t, host, options_, scope);
     for (DeviceActivity& activity : activities) {
       DeviceState& device = devices_[static_cast<size_t>(activity.device)];
       SetProcesses(scope, &activity);
@@ -332,6 +343,7 @@ class WindowedAnalysis::Impl {
 
   void SetBusy(const DeviceState& device, DeviceActivity* activity) const {
     activity->busy = IntervalSet();
+    activity->coarse = true;
     for (const Window& span : device.busy) activity->busy.Add(span.start_ns, span.end_ns);
     for (const int32_t index : activity->ops) {
       const GpuOp& op = work_.timeline.ops[static_cast<size_t>(index)];
@@ -364,7 +376,9 @@ class WindowedAnalysis::Impl {
       to_ns = std::max(to_ns, *options_.from_ns);
     }
     if (!last) options.to_ns = std::min(to_ns, options_.to_ns.value_or(kNever));
-    DeviceReport report = MeasureDevice(t, options, scope, input.activity);
+    StreamCounts streams(t);
+    DeviceReport report =
+        MeasureDevice(t, options, scope, communication_names_, input.activity, &streams);
     if (device->began)
       ForgetCounted(input.activity, report.window, device->measured_to_ns, &report);
     AttributeWindow(input, end_ns, sample_of_run_, places_, &device->carry, &report);
@@ -487,17 +501,11 @@ class WindowedAnalysis::Impl {
   // --- waits and counts -------------------------------------------------------------------------
 
   WaitWindow WaitsUntil(int64_t end_ns) const {
-    WaitWindow window{previous_ns_, end_ns, {}, {}};
+    WaitWindow window{previous_ns_, end_ns, {}};
     for (const DeviceState& device : devices_) {
       // Its end is that of its last operation, which no submission lies behind.
       window.devices.push_back({device.began ? device.total.window.start_ns : FirstStart(device),
                                 options_.to_ns.value_or(kNever)});
-    }
-    window.first_device.assign(work_.timeline.processes.size(), -1);
-    for (const auto& [process, device] : process_devices_) {
-      if (process < 0 || device < 0) continue;
-      int32_t& first = window.first_device[static_cast<size_t>(process)];
-      if (first < 0 || device < first) first = device;
     }
     return window;
   }
@@ -541,7 +549,7 @@ class WindowedAnalysis::Impl {
       if (IsPageableCopy(t, op)) pageable_ns_ += ns;
     }
     if (op.kind != OpKind::kKernel || op.shape < 0) return;
-    if (op.name >= 0 && IsCollective(op.name)) return;
+    if (op.name >= 0 && communication_names_[static_cast<size_t>(op.name)]) return;
     const LaunchShape& shape = t.shapes[static_cast<size_t>(op.shape)];
     const uint64_t blocks = uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
     const double sms = t.devices[static_cast<size_t>(op.device)].sm_count;
@@ -549,13 +557,6 @@ class WindowedAnalysis::Impl {
     Small& small = devices_[static_cast<size_t>(op.device)].small_kernels[blocks];
     small.ns += ns;
     ++small.count;
-  }
-
-  bool IsCollective(int32_t name) {
-    const auto& names = work_.timeline.names;
-    while (collective_.size() < names.size())
-      collective_.push_back(IsCommunicationKernel(names[collective_.size()]));
-    return collective_[static_cast<size_t>(name)];
   }
 
   // --- what goes on to the next window ----------------------------------------------------------
@@ -770,7 +771,9 @@ class WindowedAnalysis::Impl {
   std::vector<DeviceState> devices_;
   std::vector<bool> present_;  // by device: has operations without times in scope
   std::vector<uint32_t> seen_correlation_;
-  std::vector<bool> to_come_, collective_;
+  std::vector<bool> to_come_;
+  std::vector<bool> communication_names_;
+  std::vector<int32_t> first_devices_;  // HostView
   std::vector<UntimedOp> untimed_;
   WaitRows waits_;
   KeptCalls quoted_;

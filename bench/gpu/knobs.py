@@ -1,20 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What each of CUPTI's knobs costs or gains, by a client that drops its buffers (floor_client.cc): every round runs
-all variants once, in turning order; the table gives the median ratio to the first variant and its 95 % interval.
+all variants once, in turning order; the table gives the median ratio to the first variant and its 95 % interval, each
+figure in units of a fixed piece of work that was timed beside it. For what can be switched while a process runs,
+kinds.py is the sharper tool; graphs cannot (a graph that was instantiated before GRAPH_TRACE was switched on crashes
+the process when it is launched).
 
     python3 bench/gpu/knobs.py GROUP [--rounds N] [--workload launch|sync|copy|graph] [--threads N]
 
 GROUP: kinds, graph, buffers, attributes (see VARIANTS)."""
 import argparse
 import os
-import re
 import statistics
 import subprocess
 
 import side_by_side
 
-KERNEL, GRAPH, MEMCPY, MEMSET, RUNTIME, DRIVER, SYNC, EVENT, OVERHEAD = 10, 51, 1, 2, 5, 4, 38, 36, 17
+KERNEL, GRAPH, MEMCPY, MEMSET, MEMCPY2, RUNTIME, DRIVER, SYNC, EVENT, OVERHEAD = 10, 51, 1, 2, 22, 5, 4, 38, 36, 17
 
 VARIANTS = {
     "kinds": {
@@ -30,17 +32,18 @@ VARIANTS = {
         "gpuprobe's": {"KINDS": "all"},
     },
     "graph": {
-        "none": None,
-        "graph": {"KINDS": f"{GRAPH}"},
-        "kernel": {"KINDS": f"{KERNEL}"},
-        "kernel, graph": {"KINDS": f"{KERNEL},{GRAPH}"},
-        "graph, kernel": {"KINDS": f"{GRAPH},{KERNEL}"},
-        "graph runtime": {"KINDS": f"{GRAPH},{RUNTIME}"},
-        "graph sync": {"KINDS": f"{GRAPH},{SYNC}"},
-        "graph event": {"KINDS": f"{GRAPH},{EVENT}"},
-        "graph overhead": {"KINDS": f"{GRAPH},{OVERHEAD}"},
-        "kernel copy set graph": {"KINDS": f"{MEMCPY},{MEMSET},{KERNEL},{GRAPH}"},
         "gpuprobe's": {"KINDS": "all"},
+        "none": None,
+        "kernel": {"KINDS": f"{KERNEL}"},
+        "graph": {"KINDS": f"{GRAPH}"},
+        "graph kernel": {"KINDS": f"{GRAPH},{KERNEL}"},
+        "graph kernel copy": {"KINDS": f"{GRAPH},{KERNEL},{MEMCPY}"},
+        "graph kernel set": {"KINDS": f"{GRAPH},{KERNEL},{MEMSET}"},
+        "graph kernel peer copy": {"KINDS": f"{GRAPH},{KERNEL},{MEMCPY2}"},
+        "graph kernel copy set": {"KINDS": f"{GRAPH},{KERNEL},{MEMCPY},{MEMSET}"},
+        "graph kernel copy set peer copy": {"KINDS": f"{GRAPH},{KERNEL},{MEMCPY},{MEMSET},{MEMCPY2}"},
+        "graph kernel runtime driver": {"KINDS": f"{GRAPH},{KERNEL},{RUNTIME},{DRIVER}"},
+        "graph kernel sync event": {"KINDS": f"{GRAPH},{KERNEL},{SYNC},{EVENT}"},
     },
     "buffers": {
         f"{kib} KiB": {"BUFFER_KB": str(kib)} for kib in (64, 128, 512, 2048, 8192)
@@ -71,7 +74,7 @@ def main():
     micro = side_by_side.build_micro()
     variants = list(VARIANTS[arguments.group].items())
     cores = set(sorted(os.sched_getaffinity(0))[-side_by_side.CORES:])
-    figures = {name: [] for name, _ in variants}
+    figures = {name: [] for name, _ in variants}  # (ns, in yardsticks)
     for round_number in range(arguments.rounds):
         turn = round_number % len(variants)
         for name, knobs in variants[turn:] + variants[:turn]:
@@ -82,14 +85,15 @@ def main():
             command = [micro, arguments.workload, str(arguments.threads), str(arguments.blocks), str(arguments.ops)]
             text = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE,
                                   preexec_fn=lambda: os.sched_setaffinity(0, cores)).stdout.decode()
-            figures[name].append(statistics.median(
-                float(x) for x in re.search(r"^ns_per_op(.*)$", text, re.M).group(1).split()))
+            blocks = side_by_side.figures_of(text, "ns_per_op")
+            yardsticks = side_by_side.figures_of(text, "yardstick_us")
+            figures[name].append((statistics.median(blocks), side_by_side.in_yardsticks(blocks, yardsticks)))
     base = figures[variants[0][0]]
     print(f"\n## {arguments.group}, {arguments.workload}, {arguments.threads} threads, {arguments.rounds} rounds\n")
-    print(f"| variant | median ns | of '{variants[0][0]}' |\n|---|---|---|")
+    print(f"| variant | median ns | of '{variants[0][0]}', both over their yardsticks |\n|---|---|---|")
     for name, values in figures.items():
-        found = side_by_side.interval([a / b for a, b in zip(values, base)])
-        print(f"| {name} | {statistics.median(values):.0f} | {side_by_side.text_of(found)} |")
+        found = side_by_side.interval([a[1] / b[1] for a, b in zip(values, base)])
+        print(f"| {name} | {statistics.median(v[0] for v in values):.0f} | {side_by_side.text_of(found)} |")
 
 
 if __name__ == "__main__":

@@ -3,14 +3,17 @@
 """What each profiler costs, side by side on one GPU: every round runs all profilers once, in turning order,
 and what is compared is the ratio within a round; the table gives its median and a 95 % interval.
 
-    python3 bench/gpu/side_by_side.py [--rounds N] [--workloads a,b] [--profilers a,b] [--seconds S] [--raw FILE]
+    python3 bench/gpu/side_by_side.py [--rounds N] [--workloads a,b] [--profilers 'a;b'] [--seconds S] [--raw FILE]
+    python3 bench/gpu/side_by_side.py --from FILE [--from FILE ...]      # the tables of raw figures once more
 
 Needs a GPU, nvcc, build/dist and build/bench/gpu/libgpuprobe_floor.so; PyTorch for the steps; nsys where it is
 found. Prints the raw figures while it runs and the tables last.
 
 The profilers: none; floor (a bare CUPTI client that asks for the same kinds and drops its buffers); gpuprobe as it
 comes; gpuprobe in its smaller tiers; torch.profiler; nsys. "of none" and "of floor" are ratios of the time of one
-operation or step. Lines that begin with '#' say what was left out, and why."""
+operation or step, each in units of a fixed piece of work that was timed beside it where the workload does so (a
+virtual machine's core is a third slower while its neighbour computes). Lines that begin with '#' say what was left
+out, and why."""
 import argparse
 import json
 import os
@@ -83,6 +86,18 @@ def folder_bytes(folder):
     return sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
 
 
+def figures_of(text, name):
+    found = re.search(rf"^{name} (.*)$", text, re.M)
+    return [float(x) for x in found.group(1).split()] if found else []
+
+
+def in_yardsticks(figures, yardsticks):
+    """The median of the blocks, each over the yardstick beside it; None where there is none."""
+    if not yardsticks or len(yardsticks) != len(figures):
+        return None
+    return statistics.median(f / y for f, y in zip(figures, yardsticks))
+
+
 class Bench:
     def __init__(self, arguments):
         self.arguments = arguments
@@ -135,12 +150,15 @@ class Bench:
         result = {"workload": workload, "profiler": profiler, "wall_s": wall, "rss_kib": usage.ru_maxrss,
                   "cpu_s": usage.ru_utime + usage.ru_stime}
         if workload in MICRO:
-            figures = [float(x) for x in re.search(r"^ns_per_op(.*)$", text, re.M).group(1).split()]
+            figures = figures_of(text, "ns_per_op")
             result["figure"] = statistics.median(figures)
             result["rss_kib"] = int(re.search(r"^rss_kib (\d+)", text, re.M).group(1))
             result["cpu_s"] = float(re.search(r"^cpu_s ([\d.]+)", text, re.M).group(1))
         else:
+            figures = figures_of(text, "ms_per_block")
             result["figure"] = float(re.search(r"ms_per_\w+=([\d.]+)", text).group(1))
+        yardsticks = figures_of(text, "yardstick_us")
+        result["yardsticks"] = in_yardsticks(figures, yardsticks)
         if profiler in GPUPROBE_TIERS and (folder / "run").exists():
             result["bytes"] = folder_bytes(folder / "run")
             begin = time.monotonic()
@@ -161,11 +179,22 @@ class Bench:
             return self.nsys is not None
         return True
 
-    def measure(self, workload, profilers):
+    def keep(self, result):
+        self.raw.append(result)
+        line = json.dumps(result)
+        print(line, flush=True)
+        if self.arguments.raw:
+            with open(self.arguments.raw, "a", encoding="utf-8") as file:
+                file.write(line + "\n")
+
+    def measure(self, workload, profilers, end):
         names = [p for p in profilers if self.usable(p, workload)]
         for round_number in range(self.arguments.rounds):
             turn = round_number % len(names)
             for profiler in names[turn:] + names[:turn]:
+                if time.monotonic() > end:
+                    print(f"# {workload}: the time was up in round {round_number + 1}", flush=True)
+                    return
                 folder = pathlib.Path(tempfile.mkdtemp(prefix="gpuprobe-bench-"))
                 try:
                     result = self.run(workload, profiler, folder)
@@ -175,8 +204,7 @@ class Bench:
                 finally:
                     shutil.rmtree(folder, ignore_errors=True)
                 result["round"] = round_number
-                self.raw.append(result)
-                print(json.dumps(result), flush=True)
+                self.keep(result)
 
 
 def interval(values, seed=1):
@@ -189,7 +217,7 @@ def interval(values, seed=1):
 
 
 def ratios(raw, workload, profiler, base):
-    figures = {(r["profiler"], r["round"]): r["figure"] for r in raw if r["workload"] == workload}
+    figures = {(r["profiler"], r["round"]): r.get("yardsticks") or r["figure"] for r in raw if r["workload"] == workload}
     return [figure / figures[(base, round_number)] for (name, round_number), figure in figures.items()
             if name == profiler and figures.get((base, round_number))]
 
@@ -235,22 +263,28 @@ def main():
     parser.add_argument("--scale", type=float, default=1.0, help="of the steps' count")
     parser.add_argument("--workloads", default=",".join([*MICRO, *STEPS]))
     parser.add_argument("--profilers", default=";".join(ALL), help="names, separated by ';'")
-    parser.add_argument("--raw", type=pathlib.Path, help="write the raw figures there, one JSON object a line")
+    parser.add_argument("--seconds", type=float, default=1e9, help="stop measuring a workload after this long")
+    parser.add_argument("--raw", type=pathlib.Path, help="append the raw figures there, one JSON object a line")
+    parser.add_argument("--from", type=pathlib.Path, action="append", dest="sources", help="print their tables only")
     arguments = parser.parse_args()
-    for needed in (LIBRARY, REPORT, FLOOR):
-        if not needed.exists():
-            sys.exit(f"{needed} is not built")
     profilers = [p.strip() for p in arguments.profilers.split(";")]
     unknown = [p for p in profilers if p not in ALL]
     if unknown:
         sys.exit(f"unknown profilers: {unknown}; known: {ALL}")
+    if arguments.sources:
+        raw = [json.loads(line) for source in arguments.sources for line in source.read_text().splitlines()]
+        for workload in arguments.workloads.split(","):
+            if any(r["workload"] == workload for r in raw):
+                table(raw, workload, profilers)
+        return
+    for needed in (LIBRARY, REPORT, FLOOR):
+        if not needed.exists():
+            sys.exit(f"{needed} is not built")
     bench = Bench(arguments)
     if bench.nsys is None and any(p in NSYS for p in profilers):
         print("# nsys was not found")
     for workload in arguments.workloads.split(","):
-        bench.measure(workload, profilers)
-    if arguments.raw:
-        arguments.raw.write_text("".join(json.dumps(r) + "\n" for r in bench.raw))
+        bench.measure(workload, profilers, time.monotonic() + arguments.seconds)
     for workload in arguments.workloads.split(","):
         table(bench.raw, workload, profilers)
 

@@ -5,6 +5,7 @@ import json
 import shutil
 
 import host
+import traces
 
 ENDINGS = host.host("contract_endings")
 LAUNCHES = 200
@@ -69,6 +70,17 @@ class OtherClientTest(host.ContractTest):
         for probe in ("preload", "injection"):
             with self.subTest(probe=probe):
                 self.check(probe, pause_ms=200, env={"GPUPROBE_FLUSH_MS": "20"}, binding="now", late=True)
+
+    def test_graphs_that_are_made_inside_a_window_can_be_replayed_after_it(self):
+        for probe in ("preload", "injection"):
+            with self.subTest(probe=probe):
+                _, watched = self.assert_cannot_tell([host.host("contract_graphs"), "20", "5"], probe, sim=True)
+                trace = self.only_trace(watched)
+                fields = watched.fields()
+                self.assertEqual((trace.count(traces.GRAPHS), trace.kernels), (fields["before"], fields["since"]))
+                # As a whole until the first window, node by node since; told again once a frame at most.
+                levels = [traces.one(capture, 11) for capture in trace.packets[traces.CAPTURE]]
+                self.assertEqual((levels[0], set(levels[1:])), (0, {1}))
 
     def end_badly(self, ending):
         for probe in ("preload", "injection"):

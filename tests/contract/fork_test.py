@@ -175,6 +175,12 @@ class DescriptorsTest(CudaTest):
         trace = self.only_trace(result)
         self.assertEqual((trace.kernels, trace.end_reason), (result.fields()["launched"], "exit"))
 
+    def test_a_host_that_closes_all_in_a_loop_while_the_file_is_opened_is_recorded(self):
+        result = self.run_host([DESCRIPTORS, "unused", "loop"], sim=True, env=QUICK)
+        self.assertEqual((result.status, result.stderr), (0, b""))
+        trace = self.only_trace(result)
+        self.assertEqual((trace.kernels, trace.end_reason), (result.fields()["launched"], "exit"))
+
     def test_closerange_in_python(self):
         result = self.python(CLOSERANGE, env=QUICK)
         self.assertEqual((result.status, result.stderr), (0, b""))

@@ -17,8 +17,9 @@ class MemoryTest(host.ContractTest):
         super().setUp()
         self.need_simulation()
 
-    def measure(self, threads, launches, env=None, probe="preload"):
-        result = self.run_host([MEMORY, str(threads), str(launches)], probe, sim=True, env=env, timeout=120)
+    def measure(self, threads, launches, env=None, probe="preload", waves=0, pause_ms=0):
+        command = [MEMORY] + [str(number) for number in (threads, launches, waves, pause_ms)]
+        result = self.run_host(command, probe, sim=True, env=env, timeout=120)
         self.assertEqual((result.status, result.stderr), (0, b""))
         return result, result.fields()
 
@@ -35,6 +36,19 @@ class MemoryTest(host.ContractTest):
         # What did not fit is counted; what did is there.
         if not trace.losses:
             self.assertEqual(trace.kernels, fields["launched"])
+
+    def test_five_hundred_launching_threads_lose_nothing_below_the_cap(self):
+        # 25,000 launches a second; CUPTI holds a buffer for each of the threads all along.
+        result, fields = self.measure(500, 20, pause_ms=20)
+        self.assertLessEqual(fields["mapped"], 64 * MIB)
+        trace = self.only_trace(result)
+        self.assertEqual((trace.kernels, dict(trace.losses)), (fields["launched"], {}))
+
+    def test_threads_that_come_and_go_lose_nothing(self):
+        # 5,000 in about a second: each leaves a buffer with CUPTI.
+        result, fields = self.measure(20, 5, waves=250)
+        trace = self.only_trace(result)
+        self.assertEqual((trace.kernels, dict(trace.losses)), (fields["launched"], {}))
 
     def test_the_smallest_cap_is_kept_too(self):
         result, fields = self.measure(100, 300, {"GPUPROBE_MEMORY_MB": "32"})

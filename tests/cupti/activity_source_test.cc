@@ -350,7 +350,9 @@ TEST_F(ActivitySourceTest, PauseFlushesDisablesFlushesAndPutsTheAttributesBack) 
 }
 
 TEST_F(ActivitySourceTest, ResumeRegistersAgainAndEnablesTheSameKindsAndFilters) {
-  ASSERT_TRUE(Start());
+  ActivityOptions options;
+  options.graph_nodes = true;
+  ASSERT_TRUE(Start(options));
   const std::set<int32_t> before = fake_.enabled;
   const std::set<uint32_t> filtered = fake_.runtime_off;
   source_.Pause();
@@ -364,9 +366,23 @@ TEST_F(ActivitySourceTest, ResumeRegistersAgainAndEnablesTheSameKindsAndFilters)
   EXPECT_EQ(fake_.zeroed, 1);
   EXPECT_EQ(fake_.thread_id_type, CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
   EXPECT_FALSE(Called("Subscribe"));
+  EXPECT_FALSE(source_.graph_level_given_up());
   fake_.calls.clear();
   EXPECT_TRUE(source_.Resume());
   EXPECT_TRUE(fake_.calls.empty());
+}
+
+TEST_F(ActivitySourceTest, GraphTraceIsNeverEnabledASecondTime) {
+  ASSERT_TRUE(Start());
+  EXPECT_FALSE(source_.graph_level_given_up());
+  std::set<int32_t> expected = fake_.enabled;
+  ASSERT_EQ(expected.erase(CUPTI_ACTIVITY_KIND_GRAPH_TRACE), 1u);
+  for (int round = 0; round < 2; ++round) {
+    source_.Pause();
+    EXPECT_TRUE(source_.graph_level_given_up());
+    ASSERT_TRUE(source_.Resume());
+    EXPECT_EQ(fake_.enabled, expected);
+  }
 }
 
 TEST_F(ActivitySourceTest, RefusedResumeEnablesNothingAndCanBeTriedAgain) {

@@ -100,6 +100,26 @@ TEST_F(ClockTest, QuietWallClockNeverCountsAsStepped) {
   EXPECT_EQ(clock_.ToTrace(WallNow()), WallNow());
 }
 
+TEST_F(ClockTest, TimesAreTraceTimesUntilAStepOrAnotherClock) {
+  Init();
+  Run(10);
+  EXPECT_TRUE(clock_.TimesAreTraceTimes());
+  for (const int64_t time : {int64_t{1}, kWall, INT64_MAX}) EXPECT_EQ(clock_.ToTrace(time), time);
+  machine_.wall_offset += kSecond;
+  Run(1);
+  EXPECT_FALSE(clock_.TimesAreTraceTimes());
+}
+
+TEST_F(ClockTest, TimesAreNotTraceTimesOnceAnotherClockWasThere) {
+  Init();
+  clock_.ForeignClock(&ReadTicks);
+  Run(1);
+  EXPECT_FALSE(clock_.TimesAreTraceTimes());
+  clock_.ForeignClock(nullptr);
+  Run(1);
+  EXPECT_FALSE(clock_.TimesAreTraceTimes()) << "late records of that clock are still on their way";
+}
+
 TEST_F(ClockTest, APreemptedReadIsNotAStep) {
   Init();
   machine_.read_cost_ns = 40'000;  // every read of this Update is disturbed

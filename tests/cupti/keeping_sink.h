@@ -20,6 +20,7 @@ struct KeepingSink {
   std::vector<SyncRecord> syncs;
   std::vector<CudaEventRecord> events;
   std::vector<OverheadRecord> overheads;
+  std::vector<MarkerRecord> markers;
   std::vector<DeviceRecord> devices;
   std::vector<ContextRecord> contexts;
   std::vector<StreamRecord> streams;
@@ -32,14 +33,15 @@ struct KeepingSink {
   void OnSync(const SyncRecord& r) { syncs.push_back(r); }
   void OnCudaEvent(const CudaEventRecord& r) { events.push_back(r); }
   void OnOverhead(const OverheadRecord& r) { overheads.push_back(r); }
+  void OnMarker(const MarkerRecord& r) { markers.push_back(r); }
   void OnDevice(const DeviceRecord& r) { devices.push_back(r); }
   void OnContext(const ContextRecord& r) { contexts.push_back(r); }
   void OnStream(const StreamRecord& r) { streams.push_back(r); }
 
   size_t total() const {
     return kernels.size() + copies.size() + sets.size() + graphs.size() + calls.size() +
-           syncs.size() + events.size() + overheads.size() + devices.size() + contexts.size() +
-           streams.size();
+           syncs.size() + events.size() + overheads.size() + markers.size() + devices.size() +
+           contexts.size() + streams.size();
   }
 };
 

@@ -172,6 +172,20 @@ inline CUpti_ActivityOverhead MakeOverhead(CUpti_ActivityObjectKind object) {
   return o;
 }
 
+inline CUpti_ActivityMarker2 MakeMarker(CUpti_ActivityFlag flag, uint32_t id, const char* name) {
+  CUpti_ActivityMarker2 m;
+  memset(&m, 0, sizeof(m));
+  m.kind = CUPTI_ACTIVITY_KIND_MARKER;
+  m.flags = flag;
+  m.timestamp = kStart;
+  m.id = id;
+  m.objectKind = CUPTI_ACTIVITY_OBJECT_THREAD;
+  m.objectId.pt.processId = 21;
+  m.objectId.pt.threadId = 22;
+  m.name = name;
+  return m;
+}
+
 inline CUpti_ActivityAPI MakeCall(CUpti_ActivityKind kind, uint32_t cbid, uint64_t start,
                                   uint64_t end, uint32_t correlation, uint32_t thread = 100) {
   CUpti_ActivityAPI call;

@@ -10,6 +10,7 @@
 #include <random>
 #include <vector>
 
+#include "cupti/api_calls.h"
 #include "cupti/record_decode.h"
 #include "cupti/record_decode_inl.h"
 #include "tests/cupti/keeping_sink.h"
@@ -137,6 +138,25 @@ TEST(ApiRecords, ChatterIsLeftOutOnlyOnRequestAndUnknownCallsStay) {
   ASSERT_EQ(decoded.sink.calls.size(), 2u);
   EXPECT_EQ(decoded.sink.calls[1].cbid, 60000u);
   EXPECT_EQ(decoded.stats.chatter_calls, 1u);
+}
+
+TEST(ApiRecords, EveryCallOfTheTableIsLeftOutAsTheTableSays) {
+  for (const ApiDomain domain : {ApiDomain::kRuntime, ApiDomain::kDriver}) {
+    size_t count = 0;
+    const ApiCall* calls = ApiCalls(domain, &count);
+    for (size_t i = 0; i < count; ++i) {
+      Buffer buffer;
+      buffer.Add(domain == ApiDomain::kRuntime ? Runtime(calls[i].cbid, 1, 2, 1)
+                                               : Driver(calls[i].cbid, 1, 2, 1));
+      BufferDecoder decoder;
+      ASSERT_TRUE(decoder.Init(nullptr, kCuda130));
+      decoder.RecordedCallsOnly(true);
+      const Decoded decoded = Decode(buffer, kCuda130, &decoder);
+      EXPECT_EQ(decoded.sink.calls.size(), calls[i].recorded ? 1u : 0u) << calls[i].name;
+      decoder.RecordedCallsOnly(false);
+      EXPECT_EQ(Decode(buffer, kCuda130, &decoder).sink.calls.size(), 1u) << calls[i].name;
+    }
+  }
 }
 
 TEST(ApiRecords, DriverCallUnderARuntimeCallThatIsLeftOutStays) {

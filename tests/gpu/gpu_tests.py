@@ -251,6 +251,14 @@ class Torch(GpuTest):
             if "SetAttribute" in period["who"]:
                 self.assertLess(period["end_ns"] - period["begin_ns"], 10_000_000)
 
+    def test_graphs_captured_inside_a_profiler_window_can_be_replayed_after_it(self):
+        command = [sys.executable, WORKLOADS / "torch_graph_in_profiler_window.py", "2"]
+        without = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+        for door in ("preload", "injection"):
+            with self.subTest(door=door):
+                run = Run(self, command, door=door)
+                self.assertEqual(run.stdout, without.stdout.decode())
+
     def test_profiler_windows_preloaded(self):
         self.check_profiler_windows("preload")
 

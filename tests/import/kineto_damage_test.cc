@@ -359,5 +359,15 @@ TEST(JsonCursor, SkipsWhatAPlainReaderSkips) {
   }
 }
 
+TEST_F(KinetoTest, ZerosInThePlaceOfRowsAreDamage) {
+  const absl::StatusOr<LoadedRun> zeros = Try(std::string("[\0\0\0]", 5));
+  EXPECT_TRUE(!zeros.ok() || !zeros->complete());
+  const std::string row = Kernel("k", "1", "1", 1);
+  const LoadedRun run = Load("[" + row + "," + std::string(100, '\0') + "," + row + "]");
+  EXPECT_EQ(run.timeline.ops.size(), 2u);
+  EXPECT_FALSE(run.complete());
+  EXPECT_GE(run.timeline.inputs[0].damaged_bytes, 100u);
+}
+
 }  // namespace
 }  // namespace gpuprobe::tools

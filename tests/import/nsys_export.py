@@ -36,10 +36,12 @@ TABLES = {
     "CUPTI_ACTIVITY_KIND_CUDA_EVENT": "timestamp deviceId contextId greenContextId streamId correlationId globalPid "
         "eventId eventSyncId",
     "CUPTI_ACTIVITY_KIND_OVERHEAD": "start end eventClass globalTid correlationId nameId overheadType",
+    "NVTX_EVENTS": "start end eventType rangeId category color text globalTid endGlobalTid textId domainId",
     "PROFILER_OVERHEAD": "start end globalTid nameId overheadType",
 }
 TEXTS = {"value", "name", "uuid", "text", "utcTime", "localTime", "devStateName", "busLocation"}
 RUNTIME, DRIVER = 0, 1  # eventClass
+PUSH_POP, START_END, DOMAIN = 59, 60, 75  # eventType
 
 
 def pid_of(pid):
@@ -109,6 +111,10 @@ class Export:
         shape.update(values)
         return self.operation("KERNEL", pid, start, end, correlation, demangledName=self.string(name),
                               shortName=self.string(name.split("<")[0]), mangledName=self.string("_Z" + name), **shape)
+
+    def nvtx(self, pid, start, end, text=None, kind=PUSH_POP, registered=None, domain=0):
+        self.add("NVTX_EVENTS", start=start, end=end, eventType=kind, text=text, globalTid=pid_of(pid) | pid,
+                 textId=None if registered is None else self.string(registered), domainId=domain)
 
     def write(self, path, page_size=4096, types=None, views=()):
         """`types`: declared type by column; views: tables to be written under another name, seen through a view."""
@@ -189,6 +195,24 @@ def training():
                    nameId=export.string("CUPTI Buffer flush"), overheadType=3)
     export.add("DIAGNOSTIC_EVENT", timestamp=0, timestampType=1, source=1, severity=2, text="something is odd",
                globalPid=VM)
+    return export
+
+
+def marked_steps(mark):
+    """Five steps of three kernels each of 5 us, every 100 us, 1 ms behind their submission; mark(export, step, begin,
+    end) adds the range around the submissions.
+    """
+    export = Export()
+    export.process(100)
+    export.gpu(0)
+    for step in range(5):
+        begin = START + 100_000 * step
+        for k in range(3):
+            number = 3 * step + k + 1
+            export.call(100, "cudaLaunchKernel_v7000", begin + 2000 * k, begin + 2000 * k + 1000, number)
+            export.kernel(100, begin + 1_000_000 + 10_000 * k, begin + 1_005_000 + 10_000 * k, number,
+                          name="kernel_%s" % "abcdefghijklmno"[number - 1])
+        mark(export, step, begin, begin + 20_000)
     return export
 
 

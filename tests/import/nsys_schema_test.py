@@ -2,6 +2,7 @@
 # Copyright the gpuprobe authors.
 """Every shape that an export of Nsight Systems can have: what is missing is named, what is there is read."""
 import os
+import sqlite3
 import sys
 import unittest
 
@@ -305,6 +306,72 @@ class IdentityTest(NsysTest):
         export.rows["TARGET_INFO_SYSTEM_ENV"][0]["value"] = "another"
         export.write(other)
         self.assertFalse(self.read("info", paths=[self.path, other])["aligned"])
+
+
+class VirtualTableTest(NsysTest):
+    def test_names_made_by_code_are_not_read_and_that_is_said(self):
+        self.write(nsys_export.training())
+        database = sqlite3.connect(self.path)
+        database.execute("DROP TABLE StringIds")
+        database.execute("PRAGMA writable_schema=ON")
+        database.execute("INSERT INTO sqlite_master VALUES ('table', 'StringIds', 'StringIds', 0, "
+                         "'CREATE VIRTUAL TABLE StringIds USING fts4(id, value)')")
+        database.commit()
+        database.close()
+        problem = self.read("info", expect=harness.PARTIAL)["inputs"][0]["problem"]
+        self.assertIn("StringIds: a virtual table", problem)
+
+
+class MarkersTest(NsysTest):
+    def steps(self, mark, expect=harness.COMPLETE):
+        self.write(nsys_export.marked_steps(mark))
+        return self.read("steps", expect=expect)["devices"][0]
+
+    def check(self, mark, marker):
+        steps = self.steps(mark)
+        self.assertEqual((steps["source"], steps["marker"], steps["count"]), ("nvtx", marker, 5))
+        self.assertEqual([s["begin_ns"] for s in steps["steps"]],
+                         [nsys_export.START + 1_000_000 + 100_000 * i for i in range(5)])
+
+    def test_text_in_the_row(self):
+        self.check(lambda e, step, begin, end: e.nvtx(100, begin, end, "step %d" % step), "step #")
+
+    def test_registered_strings_and_start_end(self):
+        self.check(lambda e, step, begin, end: e.nvtx(100, begin, end, registered="train_step",
+                                                      kind=nsys_export.START_END), "train_step")
+
+    def test_report_says_so(self):
+        self.write(nsys_export.marked_steps(lambda e, step, begin, end: e.nvtx(100, begin, end, "train_step")))
+        text = self.report_text("steps", paths=[self.path])
+        self.assertIn("steps from NVTX range 'train_step'", text)
+
+    def test_marks_and_unfinished_ranges_are_none(self):
+        def mark(export, step, begin, end):
+            export.nvtx(100, begin, None, "step")
+            export.nvtx(100, begin, begin, "step", kind=34)
+        self.assertEqual(self.steps(mark)["count"], 0)
+
+    def test_processes_without_cuda_get_no_entry(self):
+        def mark(export, step, begin, end):
+            export.nvtx(900, begin, end, "step")
+        self.assertEqual(self.steps(mark)["count"], 0)
+        self.assertEqual([p["pid"] for p in self.read("info")["processes"]], [100])
+
+    def test_impossible_times_are_said(self):
+        def mark(export, step, begin, end):
+            export.nvtx(100, begin, end, "step")
+            export.nvtx(100, end, begin, "step")
+        self.assertEqual(self.steps(mark, expect=harness.PARTIAL)["source"], "nvtx")
+        self.assertIn("NVTX_EVENTS", self.read("info", expect=harness.PARTIAL)["inputs"][0]["problem"])
+
+    def test_dump_has_them(self):
+        def mark(export, step, begin, end):
+            export.nvtx(100, begin, end, "step", domain=3)
+        export = nsys_export.marked_steps(mark)
+        export.nvtx(100, 0, None, "mine", kind=nsys_export.DOMAIN, domain=3)
+        self.write(export)
+        markers = [r for r in self.read("dump")["records"] if r["kind"] == "marker"]
+        self.assertEqual([(m["name"], m["domain"], m["thread"]) for m in markers], [("step", "mine", 100)] * 5)
 
 
 if __name__ == "__main__":

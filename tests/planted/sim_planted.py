@@ -34,7 +34,8 @@ from sim_loader import Loader  # noqa: E402
 from workload import lines_marked, report  # noqa: E402
 
 GEMM = "_Z21ampere_sgemm_128x64_nPKfS0_Pfiii"
-ELEMENTWISE = "_ZN2at6native29vectorized_elementwise_kernelILi4EEEviT0_T1_"
+ELEMENTWISE = ("_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEESt5array"
+               "IPcLm3EEEEviT0_T1_")
 SOFTMAX = "_ZN2at6native12cunn_SoftMaxILi4EEEvPT_S2_"
 US, MS, MIB = 1_000, 1_000_000, 1 << 20  # times in ns, sizes in bytes
 SECONDS = 1.2

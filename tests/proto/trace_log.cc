@@ -124,6 +124,19 @@ void Append(const OverheadBatch& batch, const FrameHeader& header, RecordLog* lo
   }
 }
 
+void Append(const MarkerBatch& batch, const FrameHeader& header, const Dictionary& dictionary,
+            RecordLog* log) {
+  MarkerColumns c;
+  Decode(batch, header, &c);
+  const auto name = [&dictionary](uint32_t id) {
+    return id == 0 ? std::string("-") : dictionary.marker_names(static_cast<int>(id) - 1);
+  };
+  for (size_t i = 0; i < c.count; ++i) {
+    (*log)["marker"].push_back(TimesOf(c, i) + Text(c.flags[i], c.thread[i]) + name(c.name[i]) +
+                               ' ' + name(c.domain[i]));
+  }
+}
+
 }  // namespace
 
 TemporaryFile::TemporaryFile(const std::string& content) {
@@ -188,6 +201,7 @@ void AppendToLog(const Trace& trace, RecordLog* log) {
     if (packet.has_syncs()) Append(packet.syncs(), header, log);
     if (packet.has_cuda_events()) Append(packet.cuda_events(), header, log);
     if (packet.has_overheads()) Append(packet.overheads(), header, log);
+    if (packet.has_markers()) Append(packet.markers(), header, dictionary, log);
   }
 }
 

@@ -57,16 +57,49 @@ void DecodeAll(const Trace& trace) {
     if (packet.has_syncs()) DecodeBatch<SyncColumns>(packet.syncs(), header);
     if (packet.has_cuda_events()) DecodeBatch<CudaEventColumns>(packet.cuda_events(), header);
     if (packet.has_overheads()) DecodeBatch<OverheadColumns>(packet.overheads(), header);
+    if (packet.has_markers()) DecodeBatch<MarkerColumns>(packet.markers(), header);
     if (packet.has_host_samples()) DecodeSamples(packet.host_samples());
+  }
+}
+
+void CheckSame(const BatchColumns& a, const BatchColumns& b) {
+  Check(a.count == b.count && a.start_ns == b.start_ns && a.end_ns == b.end_ns &&
+        a.correlation == b.correlation);
+}
+
+// What is decoded without libprotobuf is what libprotobuf makes of it.
+void ReadBothWays(std::string_view content, const Trace& trace) {
+  static FrameBatches batches;
+  Trace rest;
+  Check(ParseFrame(content, &rest, &batches) == nullptr);
+  Check(rest.packet_size() == trace.packet_size());
+  const FrameHeader& header = trace.packet(0).frame_header();
+  for (const FrameBatches::Batch& batch : batches.batches()) {
+    if (batch.kernels != nullptr) {
+      KernelColumns columns;
+      Decode(trace.packet(batch.packet).kernels(), header, &columns);
+      CheckSame(columns, *batch.kernels);
+      Check(columns.shape == batch.kernels->shape);
+    } else {
+      ApiColumns columns;
+      Decode(trace.packet(batch.packet).api(), header, &columns);
+      CheckSame(columns, *batch.api);
+      Check(columns.symbol == batch.api->symbol && columns.result == batch.api->result);
+    }
   }
 }
 
 void ReadAsFrame(std::string_view content) {
   Trace trace;
-  if (ParseFrame(content, &trace) != nullptr) return;
+  if (ParseFrame(content, &trace) != nullptr) {
+    FrameBatches batches;
+    Check(ParseFrame(content, &trace, &batches) != nullptr);
+    return;
+  }
   uint64_t packets = 0, fields = 0;
-  CountUnknown(trace, &packets, &fields);
+  CountUnknown(trace, {}, &packets, &fields);
   DecodeAll(trace);
+  ReadBothWays(content, trace);
 }
 
 void ReadAsFile(std::string_view content) {

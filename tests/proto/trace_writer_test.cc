@@ -2,8 +2,10 @@
 // Copyright the gpuprobe authors.
 #include "proto/trace_writer.h"
 
+#include <random>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "proto/format.h"
@@ -85,6 +87,160 @@ TEST_P(RoundTripTest, EveryKindOfRecordComesBackInTheOrderOfItsLane) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RoundTripTest, testing::Values(1, 2, 3, 4));
+
+// Records of runs as they are: long stretches of one thread and one stream, few names.
+void WriteSteps(WriterHarness* harness, uint32_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<const char*> names;
+  for (int i = 0; i < 20; ++i) names.push_back(harness->Name("kernel" + std::to_string(i)));
+  harness->unreadable = {names[19]};
+  int64_t now = kTestStartNs;
+  for (uint32_t i = 0; i < 20000; ++i) {
+    if (i % 2500 == 0) harness->writer.BeginBuffer();
+    if (i % 7000 == 6999) harness->writer.CloseFrame();
+    now += static_cast<int64_t>(random() % 3000);
+    const bool odd = random() % 100 == 0;
+    if (random() % 3 != 0) {
+      ApiRecord r = {};
+      r.start_ns = odd && random() % 4 == 0 ? -5 : now;
+      r.end_ns = odd && random() % 4 == 0 ? now - 1 : now + static_cast<int64_t>(random() % 9000);
+      r.domain = i % 5 == 0 ? ApiDomain::kDriver : ApiDomain::kRuntime;
+      r.cbid = odd ? static_cast<uint32_t>(random() % 3000) : static_cast<uint32_t>(random() % 9);
+      r.thread = 50 + i / 500 % 2;
+      r.correlation = i;
+      r.result = odd ? static_cast<int32_t>(random() % 3) : 0;
+      harness->writer.OnApi(r);
+      continue;
+    }
+    KernelRecord r = {};
+    r.start_ns = now;
+    r.end_ns = now + static_cast<int64_t>(random() % 30000);
+    r.timing = odd && random() % 2 == 0 ? Timing::kUnfinished : Timing::kValid;
+    r.context = 1;
+    r.stream = 7 + (odd ? 1 : 0);
+    r.correlation = i;
+    r.name = names[random() % names.size()];
+    r.grid_x = static_cast<uint32_t>(random() % 3);
+    r.registers_per_thread = static_cast<uint32_t>(random() % 2);
+    r.device_launched = odd;
+    if (odd) r.graph_id = static_cast<uint32_t>(random() % 2);
+    if (odd) r.queued_ns = now - static_cast<int64_t>(random() % 2);
+    harness->writer.OnKernel(r);
+  }
+  harness->writer.Finish("exit", 0);
+}
+
+TEST(TraceWriterTest, TheShortWayOfCommonRecordsLeadsToTheSameFile) {
+  for (uint32_t seed = 1; seed <= 4; ++seed) {
+    WriterHarness asked, told, not_told;
+    asked.hooks.to_trace_ns = [](void*, int64_t ns) { return ns + 1000; };
+    told.hooks.to_trace_ns = not_told.hooks.to_trace_ns = asked.hooks.to_trace_ns;
+    told.hooks.constant_offset = [](void*) {
+      return ConstantOffset{1, kTestStartNs + 10'000'000, 1000};  // part of the records
+    };
+    not_told.hooks.constant_offset = [](void*) { return ConstantOffset{1, 0, 0}; };
+    for (WriterHarness* harness : {&asked, &told, &not_told}) {
+      ASSERT_TRUE(harness->Init());
+      WriteSteps(harness, seed);
+      EXPECT_EQ(harness->writer.stats().records, 20000u);
+    }
+    EXPECT_EQ(told.File(), asked.File());
+    EXPECT_EQ(not_told.File(), asked.File());
+    EXPECT_EQ(told.writer.stats().names_replaced, asked.writer.stats().names_replaced);
+    EXPECT_EQ(told.names_read, asked.names_read);
+  }
+}
+
+TEST(TraceWriterTest, TheOffsetIsAskedAgainForEachBufferAndFrame) {
+  static int64_t offset_ns;
+  offset_ns = 0;
+  WriterHarness harness;
+  harness.hooks.to_trace_ns = [](void*, int64_t ns) { return ns + offset_ns; };
+  harness.hooks.constant_offset = [](void*) {
+    return ConstantOffset{1, int64_t{1} << 62, offset_ns};
+  };
+  ASSERT_TRUE(harness.Init());
+  const char* name = harness.Name("k");
+  const auto two = [&] {
+    harness.writer.OnKernel(SomeKernel(name));
+    harness.writer.OnKernel(SomeKernel(name));
+  };
+  two();
+  offset_ns = 300;
+  harness.writer.BeginBuffer();
+  two();
+  offset_ns = 500;
+  ASSERT_TRUE(harness.writer.CloseFrame());
+  two();
+  ASSERT_TRUE(harness.writer.CloseFrame());
+  const ReadResult read = ReadBytes(harness.File());
+  std::vector<int64_t> starts;
+  for (const auto& [lane, rows] : read.log) {
+    for (const std::string& row : rows) starts.push_back(std::stoll(row) - kTestStartNs);
+  }
+  EXPECT_EQ(starts, (std::vector<int64_t>{0, 0, 300, 300, 500, 500}));
+}
+
+TEST(TraceWriterTest, MarkersKeepTheirNamesAndThreads) {
+  WriterHarness harness;
+  ASSERT_TRUE(harness.Init());
+  const char* step = harness.Name("step 1");
+  const char* domain = harness.Name("NCCL");
+  harness.writer.OnMarker({kTestStartNs + 5, 7, 2, 11, step, nullptr});
+  harness.writer.OnMarker({kTestStartNs + 9, 8, 2, 12, harness.Name("sum"), domain});
+  ASSERT_TRUE(harness.writer.CloseFrame());
+  harness.writer.OnMarker({kTestStartNs + 20, 8, 4, 12, nullptr, domain});
+  harness.writer.OnMarker({kTestStartNs + 15, 7, 4, 11, nullptr, nullptr});
+  ASSERT_TRUE(harness.writer.Finish("exit", 0));
+  const ReadResult read = ReadBytes(harness.File());
+  ASSERT_EQ(read.frames.size(), 2u);
+  const auto row = [](int64_t after_ns, uint32_t id, int flags, int thread, const char* names) {
+    const int64_t ns = kTestStartNs + after_ns;
+    return Text(ns, ns, id) + Text(flags, thread) + names;
+  };
+  EXPECT_EQ(read.log.at("marker"),
+            (std::vector<std::string>{row(5, 7, 2, 11, "step 1 -"), row(9, 8, 2, 12, "sum NCCL"),
+                                      row(20, 8, 4, 12, "- NCCL"), row(15, 7, 4, 11, "- -")}));
+  EXPECT_EQ(read.headers[0].first_ns(), kTestStartNs + 5);
+  EXPECT_EQ(read.headers[1].last_ns(), kTestStartNs + 20);
+  EXPECT_EQ(read.counts.unknown_fields, 0u);
+}
+
+TEST(TraceWriterTest, MarkerNamesWithoutEndAreCutAndNothingIsLost) {
+  WriterHarness harness(SmallOptions(256));
+  ASSERT_TRUE(harness.Init());
+  constexpr uint32_t kCount = 12'000;
+  for (uint32_t i = 0; i < kCount; ++i) {
+    const std::string name = "request " + std::to_string(i) + std::string(i % 700, 'x');
+    harness.writer.OnMarker(
+        {kTestStartNs + i, i, 2, UINT32_MAX, harness.Name(name), harness.Name("domain")});
+  }
+  harness.writer.OnMarker({kTestStartNs, UINT32_MAX, 255, 0, nullptr, nullptr});
+  ASSERT_TRUE(harness.writer.Finish("exit", 0));
+  const ReadResult read = ReadBytes(harness.File());
+  EXPECT_EQ(read.log.at("marker").size(), kCount + 1);
+  for (const Trace& trace : read.frames) {
+    EXPECT_TRUE(LossesOf(trace).empty());
+    for (const Packet& packet : trace.packet()) {
+      for (const std::string& name : packet.dictionary().marker_names()) {
+        EXPECT_LE(name.size(), kMaxMarkerNameBytes);
+      }
+    }
+  }
+}
+
+TEST(TraceWriterTest, AMarkersNameThatCannotBeReadIsSaid) {
+  WriterHarness harness;
+  ASSERT_TRUE(harness.Init());
+  const char* gone = harness.Name("gone");
+  harness.unreadable.insert(gone);
+  harness.writer.OnMarker({kTestStartNs, 1, 2, 1, gone, nullptr});
+  ASSERT_TRUE(harness.writer.CloseFrame());
+  const ReadResult read = ReadBytes(harness.File());
+  EXPECT_NE(read.log.at("marker")[0].find("could not be read"), std::string::npos);
+  EXPECT_EQ(harness.writer.stats().names_replaced, 1u);
+  EXPECT_EQ(LossesOf(read.frames[0]).size(), 1u);
+}
 
 TEST(TraceWriterTest, FrameHeaderTellsSequenceRangeAndRecords) {
   WriterHarness harness;
@@ -182,6 +338,7 @@ TEST(TraceWriterTest, RecordsOfTheGreatestEncodedSizeFitTheirBounds) {
           wild,           INT64_MAX,      UINT32_MAX,     255,          1, UINT32_MAX,
           UINT32_MAX - 1, UINT32_MAX - 1, UINT32_MAX - 1, k.correlation};
       harness.writer.OnOverhead(overhead);
+      harness.writer.OnMarker({wild, k.correlation, 255, UINT32_MAX, nullptr, nullptr});
       CopyRecord copy = {};
       copy.start_ns = k.start_ns;
       copy.end_ns = k.end_ns;
@@ -201,10 +358,10 @@ TEST(TraceWriterTest, RecordsOfTheGreatestEncodedSizeFitTheirBounds) {
           {k.start_ns, k.end_ns, Timing::kValid, 1, 1, 1, k.correlation, UINT32_MAX, 0});
     }
     ASSERT_TRUE(harness.writer.Finish("exit", 0));
-    EXPECT_EQ(harness.writer.stats().records, 8u * count);
+    EXPECT_EQ(harness.writer.stats().records, 9u * count);
     const ReadResult read = ReadBytes(harness.File());
     EXPECT_TRUE(read.damage.empty());
-    EXPECT_EQ(read.records(), 8u * count);
+    EXPECT_EQ(read.records(), 9u * count);
   }
 }
 

@@ -13,11 +13,13 @@
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <ctime>
@@ -300,10 +302,50 @@ TEST(HostSampler, AThreadThatHasBecomeIdleIsLetGoOf) {
   }));
 }
 
+TEST(HostSampler, AThreadOfTheHostIsLookedAtWhateverItIsCalled) {
+  Planted drain(&Spin, "gpuprobe"), sampler(&Spin, "gpuprobe-sample"), other(&Spin, "gpuprobes");
+  HostRun run;
+  for (const Planted* thread : {&drain, &sampler, &other}) {
+    run.sampler().NoteCudaThread(thread->tid());
+    EXPECT_TRUE(run.UntilSamples(thread->tid(), 5));
+  }
+}
+
+// A limit of two open files is less than what is kept for two threads.
+TEST(HostSampler, AHostAtItsLimitOfOpenFilesIsLookedAtAndSaidToBe) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "sanitizers open files, and start no threads in a forked process";
+#endif
+  const pid_t pid = fork();
+  if (pid == 0) {
+    Planted one(&Spin), two(&Sleep), three(&Sleep);
+    struct rlimit limit;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = 2;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    HostRun run;
+    for (const Planted* thread : {&one, &two, &three}) {
+      run.sampler().NoteCudaThread(thread->tid());
+      const auto known = [](const SeenSample& s) { return s.state != kStateUnknown; };
+      EXPECT_TRUE(run.Until([&] { return run.thread(thread->tid()).Count(known) >= 20; }));
+    }
+    run.Stop();
+    const auto& notes = run.processes().at(static_cast<uint32_t>(getpid())).unreadable();
+    EXPECT_TRUE(std::any_of(notes.begin(), notes.end(), [](const std::string& note) {
+      return note.find("EMFILE") != std::string::npos;
+    }));
+    _exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = -1;
+  waitpid(pid, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
 TEST(HostSampler, NoThreadOfOursIsLookedAt) {
-  Planted ours(&Spin, "gpuprobe");
+  Planted ours(&Spin);
   Planted other(&Spin);
   HostRun run;
+  run.sampler().NoteOwnThread(ours.tid());
   run.sampler().NoteCudaThread(ours.tid());
   ASSERT_TRUE(run.UntilSamples(other.tid(), 100));
   EXPECT_FALSE(run.Knows(ours.tid()));
@@ -328,8 +370,8 @@ TEST(HostSampler, ThreadsThatComeAndGoLeaveNothingBehind) {
 }
 
 TEST(HostSampler, IdleThreadsCostOneCallATickAndTheOthersNone) {
+  Ends pipe_ends;  // closed when nobody reads any more
   std::vector<std::unique_ptr<Planted>> idle;
-  Ends pipe_ends;
   ASSERT_EQ(pipe(pipe_ends.fds), 0);
   for (int i = 0; i < 98; ++i) {
     idle.push_back(std::make_unique<Planted>([&](std::atomic<bool>*) {
@@ -356,6 +398,47 @@ TEST(HostSampler, IdleThreadsCostOneCallATickAndTheOthersNone) {
       static_cast<uint64_t>(samples.back().time_ns - samples[0].time_ns) / 1'000'000'000 + 1;
   EXPECT_LE(stats.visits, 105 * (seconds + 1));
   EXPECT_LE(stats.proc_calls, looks + 6 * stats.visits + 40 * (seconds + 1));
+}
+
+// Four waits of 0.4 s, each followed by some work. Nothing else that is looked at runs: the main
+// thread waits for this one.
+TEST(HostSampler, WhileNothingRunsLooksAreFewerAndNoTimeIsMissing) {
+  const SamplerOptions options;
+  const uint64_t period_ns = 1'000'000'000 / options.hz;
+  constexpr int64_t kFileNs = 2000;  // times are written in microseconds
+  std::thread([&] {
+    Planted planted([](std::atomic<bool>* end) {
+      for (int i = 0; i < 4; ++i) {
+        usleep(400'000);
+        timespec used;
+        do {
+          clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+        } while (used.tv_sec == 0 && used.tv_nsec < (i + 1) * 20'000'000);
+      }
+      Sleep(end);
+    });
+    HostRun run(options);
+    run.sampler().NoteCudaThread(planted.tid());
+    const auto worked = [&] {
+      return run.thread(planted.tid()).Sum(&SeenSample::cpu_ns) >= 75'000'000;
+    };
+    EXPECT_TRUE(run.Until(worked));
+    run.Stop();
+    const auto& samples = run.thread(planted.tid()).samples;
+    ASSERT_GT(samples.size(), 2u);
+    const auto span_ns = static_cast<uint64_t>(samples.back().time_ns - samples[0].time_ns);
+    EXPECT_LT(run.sampler().stats().ticks, span_ns / period_ns * 8 / 10);
+    for (size_t i = 1; i < samples.size(); ++i) {
+      const SeenSample &before = samples[i - 1], &now = samples[i];
+      EXPECT_NEAR(static_cast<double>(now.time_ns - before.time_ns),
+                  static_cast<double>(now.interval_ns), kFileNs);
+      // What follows a wait is told from where it can have begun on.
+      if (before.state == kStateBlocked && !Unchanged(now)) {
+        EXPECT_LE(now.interval_ns,
+                  std::max(period_ns, now.cpu_ns + now.runnable_ns) + period_ns / 2 + kFileNs);
+      }
+    }
+  }).join();
 }
 
 TEST(HostSampler, FiveHundredThreadsFitIntoTheRound) {

@@ -29,7 +29,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from gpusim import Gpu  # noqa: E402
 
 GEMM = "_Z21ampere_sgemm_128x64_nPKfS0_Pfiii"
-ELEMENTWISE = "_ZN2at6native29vectorized_elementwise_kernelILi4EEEviT0_T1_"
+ELEMENTWISE = ("_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEESt5array"
+               "IPcLm3EEEEviT0_T1_")
 ADAM = "_ZN2at6native25multi_tensor_apply_kernelEPv"
 BATCH_BYTES = 256 << 10
 

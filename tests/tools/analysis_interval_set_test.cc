@@ -2,11 +2,19 @@
 // Copyright the gpuprobe authors.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
+#include <map>
+#include <random>
+#include <span>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "tools/flat_map.h"
 #include "tools/interval_set.h"
+#include "tools/nearly_sorted.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -44,6 +52,90 @@ TEST(IntervalSet, MergesTouchingSpansAndMeasuresAnyPiece) {
   EXPECT_EQ(set.Overlap(60, 70), 0);
   EXPECT_EQ(set.Overlap(20, 10), 0);
   EXPECT_EQ(IntervalSet().Overlap(0, 10), 0);
+}
+
+TEST(IntervalSet, AnswersTheSameWhereverTheSearchBegins) {
+  std::mt19937 random(1);
+  IntervalSet set;
+  std::vector<bool> covered(3000, false);
+  for (int64_t at = 0; at < 2900; at += static_cast<int64_t>(random() % 9)) {
+    const int64_t end = at + static_cast<int64_t>(random() % 12);
+    set.Add(at, end);
+    std::fill(covered.begin() + at, covered.begin() + end, true);
+  }
+  for (int i = 0; i < 2000; ++i) {
+    const int64_t begin = random() % 3000, end = random() % 3000;
+    const int64_t expected =
+        begin < end ? std::count(covered.begin() + begin, covered.begin() + end, true) : 0;
+    size_t near = random() % 2000;  // beyond the last, too
+    EXPECT_EQ(set.Overlap(begin, end, &near), expected);
+    EXPECT_EQ(set.Overlap(begin, end), expected);
+  }
+}
+
+TEST(IntervalSet, KnowsWhereTheLastSpanBegins) {
+  IntervalSet set;
+  set.Add(10, 20);
+  set.Add(15, 30);
+  set.Add(50, 60);
+  EXPECT_EQ(set.LastBeginBy(9), std::numeric_limits<int64_t>::min());
+  EXPECT_EQ(set.LastBeginBy(10), 10);
+  EXPECT_EQ(set.LastBeginBy(49), 10);
+  EXPECT_EQ(set.LastBeginBy(100), 50);
+}
+
+TEST(PartitionNear, FindsWhatPartitionPointFinds) {
+  for (size_t size = 0; size < 40; ++size) {
+    std::vector<size_t> items(size);
+    for (size_t i = 0; i < size; ++i) items[i] = i;
+    for (size_t answer = 0; answer <= size; ++answer) {
+      for (size_t near = 0; near <= size + 2; ++near) {
+        EXPECT_EQ(PartitionNear(items, near, [=](size_t i) { return i < answer; }), answer)
+            << size << " from " << near;
+      }
+    }
+  }
+}
+
+TEST(SortNearlySorted, SortsStablyWhateverTheOrder) {
+  std::mt19937 random(2);
+  for (const int disorder : {0, 2, 1000}) {
+    std::vector<std::pair<int, int>> items;
+    for (int i = 0; i < 500; ++i)
+      items.emplace_back(i / 3 + static_cast<int>(random() % (disorder + 1)), i);
+    std::vector<std::pair<int, int>> expected = items;
+    const auto less = [](const auto& a, const auto& b) { return a.first < b.first; };
+    std::stable_sort(expected.begin(), expected.end(), less);
+    SortNearlySorted(std::span(items), less);
+    EXPECT_EQ(items, expected) << disorder;
+  }
+}
+
+TEST(FlatMap, FindsWhatWasAddedAndNothingElse) {
+  struct Key {
+    uint64_t value;
+    bool operator==(const Key&) const = default;
+    uint64_t Hash() const { return value % 7; }  // every slot is fought for
+  };
+  FlatMap<Key, int> map;
+  EXPECT_EQ(map.Find({1}), nullptr);
+  std::map<uint64_t, int> expected;
+  std::mt19937 random(3);
+  for (int i = 0; i < 1000; ++i) {
+    const uint64_t key = random() % 300;
+    const auto [value, is_new] = map.FindOrAdd({key});
+    EXPECT_EQ(is_new, !expected.contains(key));
+    *value = expected[key] = i;
+  }
+  EXPECT_EQ(map.size(), expected.size());
+  for (const auto& [key, value] : expected) {
+    ASSERT_NE(map.Find({key}), nullptr);
+    EXPECT_EQ(*map.Find({key}), value);
+  }
+  EXPECT_EQ(map.Find({300}), nullptr);
+  size_t seen = 0;
+  map.ForEach([&](const Key& key, int value) { seen += expected.at(key.value) == value; });
+  EXPECT_EQ(seen, expected.size());
 }
 
 using Pieces = std::vector<std::tuple<int64_t, int64_t, int32_t>>;

@@ -437,5 +437,39 @@ TEST(Steps, CausesAddUpInAnyLoop) {
   }
 }
 
+// Of a graph that holds a whole iteration, node by node, all operations are of one launch.
+TEST(Steps, LayersOfOneGraphLaunchAreNoSteps) {
+  TimelineBuilder b;
+  const uint32_t launch = b.Call("cudaGraphLaunch", CallClass::kGraph, 0, 10);
+  for (int layer = 0; layer < 40; ++layer) {
+    for (int k = 0; k < 6; ++k) {
+      const int64_t at = 100 + 100 * (6 * layer + k);
+      b.Kernel(at, at + 100, launch, 0, "layer kernel " + std::to_string(k));
+    }
+  }
+  const DeviceSteps steps = Analyse(b.Build(), {}).steps.at(0);
+  EXPECT_TRUE(steps.steps.empty());
+}
+
+TEST(Steps, EachLaunchOfSuchAGraphIsAStep) {
+  TimelineBuilder b;
+  std::vector<int64_t> begins;
+  for (int replay = 0; replay < 10; ++replay) {
+    const int64_t begin = 100'000 * replay;
+    const uint32_t launch = b.Call("cudaGraphLaunch", CallClass::kGraph, begin, begin + 10);
+    begins.push_back(begin + 100);
+    for (int layer = 0; layer < 40; ++layer) {
+      for (int k = 0; k < 6; ++k) {
+        const int64_t at = begin + 100 + 100 * (6 * layer + k);
+        b.Kernel(at, at + 100, launch, 0, "layer kernel " + std::to_string(k)).graph_id = 7;
+      }
+    }
+  }
+  const DeviceSteps steps = Analyse(b.Build(), {}).steps.at(0);
+  ASSERT_EQ(steps.steps.size(), begins.size());
+  for (size_t i = 0; i < begins.size(); ++i) EXPECT_EQ(steps.steps[i].begin_ns, begins[i]);
+  EXPECT_EQ(steps.typical_ops, 240u);
+}
+
 }  // namespace
 }  // namespace gpuprobe::tools

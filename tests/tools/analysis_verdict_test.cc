@@ -90,6 +90,33 @@ TEST(Verdict, ExposedCommunicationThatOutweighsEveryIdleCause) {
   EXPECT_NEAR(v.upper_bound_speedup, 100.0 / 60.0, 0.01);
 }
 
+// One rank's trace: its device is busy all the time, with waiting for another.
+TEST(Verdict, ALateRankIsNotTakenForCompute) {
+  TimelineBuilder b;
+  for (int i = 0; i < 100; ++i) {
+    const int64_t compute = i % 2 == 0 ? 970 * kUs : 700 * kUs;
+    b.Kernel(i * kMs, i * kMs + compute);
+    b.Kernel(i * kMs + compute, (i + 1) * kMs, 0, 0, "ncclDevKernel_AllReduce");
+  }
+  const Verdict v = Analyse(b.Build(), {}).verdict;
+  EXPECT_EQ(v.kind, "communication");
+  EXPECT_TRUE(Contains(v.headline, "Waiting for other ranks")) << v.headline;
+  EXPECT_TRUE(Contains(v.action, "rank that comes late")) << v.action;
+  EXPECT_GT(v.upper_bound_speedup, 1.1);
+  EXPECT_LT(v.upper_bound_speedup, 1.2);
+}
+
+TEST(Verdict, CollectivesThatAllTakeTheSameAreNoWaiting) {
+  TimelineBuilder b;
+  for (int i = 0; i < 100; ++i) {
+    b.Kernel(i * kMs, i * kMs + 850 * kUs);
+    b.Kernel(i * kMs + 850 * kUs, (i + 1) * kMs, 0, 0, "ncclDevKernel_AllReduce");
+  }
+  const Verdict v = Analyse(b.Build(), {}).verdict;
+  EXPECT_EQ(v.kind, "gpu_bound");
+  EXPECT_TRUE(Contains(v.action, "a rank comes late")) << v.action;
+}
+
 TEST(Verdict, SynchronisationNamesTheCallItsRateAndTheBound) {
   TimelineBuilder b;
   HalfIdle(b, 100, [&](int64_t begin, int64_t) { b.Sync(begin - 990 * kUs, begin + 5 * kUs); });

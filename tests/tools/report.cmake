@@ -11,6 +11,10 @@ gpuprobe_test(report_loader_test
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/report_loader_test.cc
   LIBS gpuprobe_loader gpuprobe_trace_maker GTest::gmock)
 
+gpuprobe_test(report_load_parts_test
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/report_load_parts_test.cc
+  LIBS gpuprobe_loader gpuprobe_trace_maker GTest::gtest)
+
 gpuprobe_test(report_samples_test
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/report_samples_test.cc
   LIBS gpuprobe_report gpuprobe_trace_maker GTest::gmock)

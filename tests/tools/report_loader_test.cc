@@ -76,6 +76,36 @@ TEST_F(LoaderTest, KernelsCopiesSetsAndGraphsBecomeOpsInOrderOfTime) {
   EXPECT_TRUE(run.complete());
 }
 
+TEST_F(LoaderTest, TheTwoEndsOfAnNvtxRangeMeetAcrossFrames) {
+  TraceMaker trace;
+  trace.Marker(2, 1, kT + 100, 4711, "step 1");
+  trace.Marker(2, 2, kT + 110, 4711, "sum", "NCCL");
+  trace.Marker(2, 3, kT + 120, 4711, "never ended");
+  trace.Marker(1, 4, kT + 125, 4711, "a mark");
+  trace.CloseFrame();
+  trace.Marker(4, 2, kT + 130, 4712);
+  trace.Marker(4, 1, kT + 190, 4711);
+  trace.Marker(4, 5, kT + 300, 4712);  // another thread's buffer came before
+  trace.Marker(4, 77, kT + 310, 4712);
+  trace.CloseFrame();
+  trace.Marker(2, 5, kT + 200, 4711, "step 2");
+  const LoadedRun run = LoadOne(&trace);
+  const Timeline& t = run.timeline;
+  ASSERT_EQ(t.markers.size(), 3u);
+  EXPECT_EQ(t.markers[0].begin_ns, kT + 100);
+  EXPECT_EQ(t.markers[0].end_ns, kT + 190);
+  EXPECT_EQ(t.markers[1].end_ns, kT + 130);
+  EXPECT_EQ(t.threads[static_cast<size_t>(t.markers[1].thread)].tid, 4711u);
+  EXPECT_EQ(t.markers[2].begin_ns, kT + 200);
+  EXPECT_EQ(t.markers[2].end_ns, kT + 300);
+  EXPECT_EQ(t.markers[2].name, t.markers[0].name);
+  EXPECT_NE(t.markers[2].numbers, t.markers[0].numbers);
+  EXPECT_EQ(t.marker_names[static_cast<size_t>(t.markers[0].name)].folded, "step #");
+  EXPECT_EQ(t.marker_names[static_cast<size_t>(t.markers[1].name)].domain, "NCCL");
+  EXPECT_TRUE(t.names.empty());
+  EXPECT_TRUE(run.complete());
+}
+
 TEST_F(LoaderTest, OpsOfManyStreamsAndFramesComeSorted) {
   TraceMaker trace;
   std::vector<int64_t> expected;
@@ -522,6 +552,51 @@ TEST_F(LoaderTest, TurningItselfOffMakesTheCaptureIncomplete) {
   TraceMaker trace(process);
   const LoadedRun run = LoadOne(&trace);
   EXPECT_FALSE(run.complete());
+}
+
+class SeveralRunsTest : public LoaderTest {
+ protected:
+  // A process that lives from `begin_ns` for a second.
+  std::string Process(uint32_t pid, uint32_t parent, int64_t begin_ns, const std::string& program,
+                      const std::string& boot = "boot-a") {
+    MadeProcess process;
+    process.pid = pid;
+    process.parent_pid = parent;
+    process.begin_ns = begin_ns;
+    process.boot_id = boot;
+    process.file_id = pid;
+    process.command_line = {"python", program};
+    TraceMaker trace(process);
+    trace.Kernel("work", begin_ns + 100, begin_ns + 1'000'000'000, 1);
+    trace.Finish();
+    return Save(trace, std::to_string(pid) + ".gpuprobe");
+  }
+  std::string Notices(const std::vector<std::string>& paths) {
+    std::string text;
+    for (const std::string& notice : Load(paths).notices) text += notice + "\n";
+    return text;
+  }
+};
+
+constexpr int64_t kMinuteNs = 60'000'000'000;
+
+TEST_F(SeveralRunsTest, DifferentRunsInOneFolderAreSaid) {
+  EXPECT_THAT(Notices({Process(100, 10, kT, "a.py"), Process(200, 20, kT + kMinuteNs, "b.py")}),
+              HasSubstr("different runs"));
+}
+
+TEST_F(SeveralRunsTest, TheSameCommandAgainIsSaid) {
+  EXPECT_THAT(Notices({Process(100, 10, kT, "a.py"), Process(200, 10, kT + kMinuteNs, "a.py")}),
+              HasSubstr("the same command ran twice: process 200 began"));
+}
+
+TEST_F(SeveralRunsTest, StagesOfAScriptAreOneRun) {
+  EXPECT_EQ(Notices({Process(100, 10, kT, "a.py"), Process(200, 10, kT + kMinuteNs, "b.py")}), "");
+}
+
+TEST_F(SeveralRunsTest, ProcessesThatLiveTogetherAreOneRun) {
+  EXPECT_EQ(Notices({Process(100, 10, kT, "a.py"), Process(200, 20, kT + 500'000'000, "b.py")}),
+            "");
 }
 
 }  // namespace

@@ -318,6 +318,13 @@ void TraceMaker::Overhead(uint32_t kind, int64_t start_ns, int64_t end_ns, uint3
   writer_.OnOverhead(r);
 }
 
+void TraceMaker::Marker(uint8_t flags, uint32_t id, int64_t time_ns, uint32_t thread,
+                        const std::string& name, const std::string& domain) {
+  Advance(time_ns);
+  writer_.OnMarker({time_ns, id, flags, thread, name.empty() ? nullptr : Keep(name),
+                    domain.empty() ? nullptr : Keep(domain)});
+}
+
 void TraceMaker::Loss(LossCause cause, uint64_t count, int64_t begin_ns, int64_t end_ns) {
   writer_.AddLoss(cause, count, begin_ns, end_ns, 0);
 }

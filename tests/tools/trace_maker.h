@@ -98,6 +98,9 @@ class TraceMaker {
             uint32_t stream = 7);
   void CudaEvent(uint32_t event, uint32_t correlation, uint32_t stream = 7);
   void Overhead(uint32_t kind, int64_t start_ns, int64_t end_ns, uint32_t thread = 0);
+  // An end of an NVTX range: flags 2 begin, 4 end.
+  void Marker(uint8_t flags, uint32_t id, int64_t time_ns, uint32_t thread,
+              const std::string& name = "", const std::string& domain = "");
   void Loss(LossCause cause, uint64_t count, int64_t begin_ns, int64_t end_ns);
   void Blind(int64_t begin_ns, int64_t end_ns, const std::string& who, const std::string& reason);
 

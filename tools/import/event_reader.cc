@@ -95,6 +95,10 @@ void Describe(std::string_view text, TextDamage* damage) {
   }
 }
 
+// What JSON has between its elements. Zeros are no space: where a disk was full or a machine went
+// down, they stand in the place of rows.
+bool IsJsonSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+
 }  // namespace
 
 // A row whose end has not come yet, with its texts.
@@ -162,7 +166,7 @@ bool EventReader::Grow(size_t limit) {
 
 bool EventReader::SkipSpace() {
   for (;;) {
-    while (begin_ < end_ && static_cast<unsigned char>(window_[begin_]) <= ' ') ++begin_;
+    while (begin_ < end_ && IsJsonSpace(window_[begin_])) ++begin_;
     if (begin_ < end_) return true;
     if (!Grow(kMaxRowBytes)) return false;
   }

@@ -346,7 +346,40 @@ void KinetoLoader::AddSpan(const Row& row) {
   Extend(row);
   const auto pid = IntegerOf(row.pid.raw);
   if (document_.span_pid.empty() && pid && *pid > 0) document_.span_pid = row.pid.raw;
-  spans_.Add(row.kind, row.name, ThreadOf(row), *row.start_ns, *row.end_ns);
+  const int32_t thread = ThreadOf(row);
+  spans_.Add(row.kind, row.name, thread, *row.start_ns, *row.end_ns);
+  if (row.kind == RowKind::kAnnotation) AddMarker(row, thread);
+}
+
+void KinetoLoader::AddMarker(const Row& row, int32_t thread) {
+  const std::string name = Unescape(row.name);
+  if (!MayMarkSteps(name)) return;
+  const auto named = markers_.Intern(MarkerKind::kAnnotation, "", name);
+  run_->timeline.markers.push_back(
+      {*row.start_ns, *row.end_ns, document_.process, thread, -1, named.name, named.numbers});
+}
+
+// A device is one that has GPU work: which one this is of is known when all rows are read.
+void KinetoLoader::AddGpuMarker(const Row& row) {
+  if (!row.start_ns || !row.end_ns || !Believable(*row.start_ns, *row.end_ns)) return;
+  const size_t before = run_->timeline.markers.size();
+  AddMarker(row, -1);
+  if (run_->timeline.markers.size() == before) return;
+  document_.gpu_markers.emplace_back(
+      before, std::string(row.device.raw.empty() ? row.pid.raw : row.device.raw));
+}
+
+void KinetoLoader::ResolveGpuMarkers() {
+  std::vector<MarkerRange>& markers = run_->timeline.markers;
+  for (const auto& [index, text] : document_.gpu_markers) {
+    const auto device = document_.devices.find(text);
+    if (device != document_.devices.end()) markers[index].device = device->second;
+  }
+  // Neither of a thread nor of a device that has work.
+  markers.erase(std::remove_if(markers.begin() + static_cast<ptrdiff_t>(document_.begin.markers),
+                               markers.end(),
+                               [](const MarkerRange& m) { return m.thread < 0 && m.device < 0; }),
+                markers.end());
 }
 
 void KinetoLoader::AddMetadata(const Row& row) {
@@ -382,6 +415,8 @@ void KinetoLoader::AddRow(const Row& row) {
     case RowKind::kOperator:
     case RowKind::kAnnotation:
       return AddSpan(row);
+    case RowKind::kGpuAnnotation:
+      return AddGpuMarker(row);
     case RowKind::kKnown:
     case RowKind::kUnknown:
     case RowKind::kNone:
@@ -468,9 +503,9 @@ void KinetoLoader::BeginDocument() {
   run_->captures.push_back({});
   document_.process = Last(timeline.processes);
   document_.member.path = timeline.inputs[static_cast<size_t>(input_)].path;
-  document_.begin = {timeline.ops.size(),    timeline.untimed.size(),   timeline.calls.size(),
-                     timeline.syncs.size(),  timeline.overheads.size(), timeline.samples.size(),
-                     timeline.sampled.size()};
+  document_.begin = {timeline.ops.size(),     timeline.untimed.size(),   timeline.calls.size(),
+                     timeline.syncs.size(),   timeline.overheads.size(), timeline.samples.size(),
+                     timeline.sampled.size(), timeline.markers.size()};
 }
 
 void KinetoLoader::NameThreadsAndProcess() {
@@ -530,6 +565,10 @@ void KinetoLoader::ShiftToFirstBase() {
     timeline.sampled[i].begin_ns += shift_ns;
     timeline.sampled[i].end_ns += shift_ns;
   }
+  for (size_t i = document_.begin.markers; i < timeline.markers.size(); ++i) {
+    timeline.markers[i].begin_ns += shift_ns;
+    timeline.markers[i].end_ns += shift_ns;
+  }
   if (document_.first_ns <= document_.last_ns) {
     document_.first_ns += shift_ns;
     document_.last_ns += shift_ns;
@@ -557,6 +596,7 @@ void KinetoLoader::DescribeSource(Process* process, ProcessCapture* capture) {
 
 void KinetoLoader::CloseDocument() {
   ResolveSyncs();
+  ResolveGpuMarkers();
   spans_.Build(document_.process, document_.begin.calls);
   NameThreadsAndProcess();
   ShiftToFirstBase();

@@ -30,13 +30,15 @@
 #include "tools/import/event_reader.h"
 #include "tools/import/run_group.h"
 #include "tools/import/text_map.h"
+#include "tools/marker_names.h"
 #include "tools/trace_loader.h"
 
 namespace gpuprobe::tools {
 
 class KinetoLoader {
  public:
-  explicit KinetoLoader(LoadedRun* run) : run_(run), spans_(&run->timeline) {}
+  explicit KinetoLoader(LoadedRun* run)
+      : run_(run), spans_(&run->timeline), markers_(&run->timeline) {}
   KinetoLoader(const KinetoLoader&) = delete;
   KinetoLoader& operator=(const KinetoLoader&) = delete;
 
@@ -50,7 +52,7 @@ class KinetoLoader {
  private:
   // Where this document's records begin in the Timeline.
   struct Begin {
-    size_t ops, untimed, calls, syncs, overheads, samples, sampled;
+    size_t ops, untimed, calls, syncs, overheads, samples, sampled, markers;
   };
   // A synchronisation row's device and stream, which may not have been seen yet.
   struct SyncLane {
@@ -70,6 +72,7 @@ class KinetoLoader {
     std::map<std::string, std::string> thread_names, process_names, process_labels;
     std::string call_pid, span_pid;  // texts
     std::vector<SyncLane> sync_lanes;
+    std::vector<std::pair<size_t, std::string>> gpu_markers;  // in Timeline::markers, its device
     int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;
     uint64_t runtime_calls = 0, driver_calls = 0, python_rows = 0;
     std::vector<std::string> versions;
@@ -83,6 +86,9 @@ class KinetoLoader {
   void AddSync(const Row& row);
   void AddOverhead(const Row& row);
   void AddSpan(const Row& row);
+  void AddMarker(const Row& row, int32_t thread);
+  void AddGpuMarker(const Row& row);
+  void ResolveGpuMarkers();
   void AddMetadata(const Row& row);
   void AddMember(std::string_view key, std::string_view value);
   void AddDistributedInfo(std::string_view value);
@@ -109,6 +115,7 @@ class KinetoLoader {
 
   LoadedRun* run_;
   CodeSpans spans_;
+  MarkerNamer markers_;
   int32_t input_ = -1;
   Document document_;
   std::vector<RunMember> members_;  // of all documents that were read

@@ -35,7 +35,7 @@ constexpr Category kCategories[] = {
     {"cpu_op", RowKind::kOperator},
     {"operator", RowKind::kOperator},
     {"user_annotation", RowKind::kAnnotation},
-    {"gpu_user_annotation", RowKind::kKnown},
+    {"gpu_user_annotation", RowKind::kGpuAnnotation},
     {"cuda_event", RowKind::kKnown},
     {"cuda_profiler_range", RowKind::kKnown},
     {"cpu_instant_event", RowKind::kKnown},

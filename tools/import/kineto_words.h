@@ -21,13 +21,14 @@ enum class RowKind : uint8_t {
   kDriverCall,
   kSync,
   kOverhead,
-  kPython,      // a Python function, from call to return
-  kOperator,    // a framework operator: "aten::add"
-  kAnnotation,  // a range that the user named
-  kMetadata,    // ph "M"
-  kKnown,       // known, and of no use here: GPU annotations, flows, memory counters
-  kUnknown,     // a category that is none of these
-  kNone,        // no category
+  kPython,         // a Python function, from call to return
+  kOperator,       // a framework operator: "aten::add"
+  kAnnotation,     // a range that the user named
+  kGpuAnnotation,  // the same, where the profiler has put it on the device's time
+  kMetadata,       // ph "M"
+  kKnown,          // known, and of no use here: flows, memory counters
+  kUnknown,        // a category that is none of these
+  kNone,           // no category
 };
 
 // Without regard to case.

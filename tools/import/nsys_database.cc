@@ -112,12 +112,14 @@ absl::Status NsysDatabase::ReadSchema() {
   while (rows->Next()) {
     const std::string_view type = rows->Text(1);
     // Without a page of its own: a virtual table, whose code would run.
-    if ((type == "table" && rows->Integer(2).value_or(0) > 0) || type == "view") {
-      tables_.push_back({std::string(rows->Text(0)), type == "view", {}});
+    const bool code = type == "table" && rows->Integer(2).value_or(0) <= 0;
+    if (type == "table" || type == "view") {
+      tables_.push_back({std::string(rows->Text(0)), type == "view", {}, code});
     }
   }
   if (!rows->error().empty()) return absl::DataLossError(rows->error());
   for (Table& table : tables_) {
+    if (table.code) continue;  // asking for its columns would run it
     sqlite3_stmt* statement = nullptr;
     const std::string sql = absl::StrCat("PRAGMA table_info(", Quoted(table.name), ")");
     if (sqlite3_prepare_v2(database_, sql.c_str(), -1, &statement, nullptr) != SQLITE_OK) continue;
@@ -179,6 +181,10 @@ std::unique_ptr<NsysDatabase::Rows> NsysDatabase::Scan(const Table& table,
 NsysDatabase::Rows::Rows(sqlite3* database, const Table& table,
                          std::span<const char* const> columns, uint64_t most_rows)
     : database_(database), table_(table), most_rows_(most_rows), has_rowid_(!table.view) {
+  if (table.code) {
+    error_ = "a virtual table, whose content is made by code: not read";
+    return;
+  }
   for (const char* column : columns) {
     absl::StrAppend(&columns_, ", ", table.HasColumn(column) ? Quoted(column) : "NULL");
   }

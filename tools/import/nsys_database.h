@@ -31,7 +31,8 @@ class NsysDatabase {
   struct Table {
     std::string name;  // as it stands in the file
     bool view = false;
-    std::vector<std::string> columns;
+    std::vector<std::string> columns = {};
+    bool code = false;  // a virtual table: its content is what code makes, and is not read
     bool HasColumn(std::string_view column) const;
   };
 

@@ -19,6 +19,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "tools/import/nsys_database.h"
+#include "tools/marker_names.h"
 #include "tools/trace_loader.h"
 
 namespace gpuprobe::tools {
@@ -102,6 +103,9 @@ class NsysLoader {
   void ReadSyncs();
   void ReadEvents();
   void ReadOverheads(const char* table, bool profiler_table);
+  void ReadMarkers();
+  void AddMarker(MarkerRange range, int64_t domain, std::string_view name);
+  void NameMarkerDomains();
   Place PlaceOf(NsysDatabase::Rows& rows, int first) const;
   // `op` complete but for times and lane.
   void AddOp(NsysDatabase::Rows& rows, GpuOp op);
@@ -163,6 +167,15 @@ class NsysLoader {
   std::vector<int64_t> kernel_string_ids_;
   std::vector<std::pair<int64_t, int64_t>> symbol_string_ids_;
   std::vector<std::pair<int32_t, int64_t>> thread_string_ids_;  // thread, name
+  // NVTX ranges whose name is a registered string: the range without it, the domain, the string.
+  struct UnnamedMarker {
+    MarkerRange range;
+    int64_t domain, string;
+  };
+  MarkerNamer marker_namer_;
+  size_t first_marker_name_;
+  std::map<std::string, std::string> marker_domains_;  // by number, as the names have it at first
+  std::vector<UnnamedMarker> unnamed_markers_;
 };
 
 }  // namespace gpuprobe::tools

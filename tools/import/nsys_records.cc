@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "tools/format_text.h"
 #include "tools/format_units.h"
 #include "tools/import/nsys_loader.h"
 
@@ -73,6 +74,13 @@ std::unique_ptr<NsysDatabase::Rows> NsysLoader::Open(const char* table, const ch
   const NsysDatabase::Table* found = database_.Find(table);
   if (found == nullptr) {
     absent_.push_back(absl::StrCat(what, " (no table ", table, ")"));
+    return nullptr;
+  }
+  if (found->code) {
+    absent_.push_back(absl::StrCat(what, " (", found->name, " is a virtual table)"));
+    problems_.push_back(
+        absl::StrCat(found->name, ": a virtual table, whose content is made by code; not read"));
+    run_->damage.push_back({input_, "virtual_table", 0, 0, 0, 0, 0, problems_.back()});
     return nullptr;
   }
   std::string missing;
@@ -401,6 +409,57 @@ void NsysLoader::ReadOverheads(const char* table, bool profiler_table) {
     Extend(overhead.process, overhead.start_ns, overhead.end_ns);
   }
   Close(table, *rows, false);
+}
+
+// Ranges of the processes that have CUDA records; after those. Marks, categories and unfinished
+// ranges say nothing about steps.
+void NsysLoader::ReadMarkers() {
+  constexpr int64_t kPushPop = 59, kStartEnd = 60, kDomain = 75;  // ENUM_NSYS_EVENT_TYPE
+  constexpr const char* kTable = "NVTX_EVENTS";
+  constexpr const char* kColumns[] = {"start", "end",    "eventType", "globalTid",
+                                      "text",  "textId", "domainId"};
+  const NsysDatabase::Table* table = database_.Find(kTable);
+  // Most captures are without NVTX: nothing is missing then.
+  if (table == nullptr || !table->HasColumn("start") || !table->HasColumn("eventType")) return;
+  bad_rows_ = 0;
+  const auto rows = database_.Scan(*table, kColumns);
+  while (rows->Next()) {
+    const std::optional<int64_t> type = rows->Integer(2), thread = rows->Integer(3);
+    const std::optional<int64_t> string = rows->Integer(5);
+    const int64_t domain = rows->Integer(6).value_or(0);
+    if (type == kDomain) marker_domains_[absl::StrCat(domain)] = rows->Text(4);
+    if ((type != kPushPop && type != kStartEnd) || !thread.has_value()) continue;
+    if (!rows->Integer(1).has_value() || !processes_.contains(ProcessKey(*thread))) continue;
+    MarkerRange range = {};
+    if (!ReadTimes(*rows, &range.begin_ns, &range.end_ns)) continue;
+    range.process = ProcessOf(*thread);
+    range.thread = ThreadOf(*thread);
+    range.device = -1;
+    const std::string_view text = rows->Text(4);
+    if (text.empty() && string.has_value()) {
+      unnamed_markers_.push_back({range, domain, *string});
+    } else {
+      AddMarker(range, domain, text);
+    }
+  }
+  Close(kTable, *rows, false);
+}
+
+void NsysLoader::AddMarker(MarkerRange range, int64_t domain, std::string_view name) {
+  if (name.empty() || !MayMarkSteps(name)) return;
+  const auto named = marker_namer_.Intern(MarkerKind::kNvtx, absl::StrCat(domain), name);
+  range.name = named.name;
+  range.numbers = named.numbers;
+  run_->timeline.markers.push_back(range);
+}
+
+// Rows are in no order: the one that names a domain may come after its ranges.
+void NsysLoader::NameMarkerDomains() {
+  std::vector<MarkerName>& names = run_->timeline.marker_names;
+  for (size_t i = first_marker_name_; i < names.size(); ++i) {
+    const auto known = marker_domains_.find(names[i].domain);
+    names[i].domain = known == marker_domains_.end() ? "" : ToValidUtf8(known->second);
+  }
 }
 
 // Some versions (2026.1) store each type one too low, and name it by the table of the right

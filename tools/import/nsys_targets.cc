@@ -34,7 +34,7 @@ std::string UuidText(std::string_view text) {
 }  // namespace
 
 NsysLoader::NsysLoader(const NsysDatabase& database, const std::string& path, LoadedRun* run)
-    : database_(database), run_(run) {
+    : database_(database), run_(run), marker_namer_(&run->timeline) {
   Timeline& timeline = run->timeline;
   timeline.inputs.push_back({path, database.bytes()});
   input_ = Last(timeline.inputs);
@@ -45,6 +45,7 @@ NsysLoader::NsysLoader(const NsysDatabase& database, const std::string& path, Lo
   first_call_ = timeline.calls.size();
   first_sync_ = timeline.syncs.size();
   first_overhead_ = timeline.overheads.size();
+  first_marker_name_ = timeline.marker_names.size();
 }
 
 bool NsysLoader::IsExport(const NsysDatabase& database) {
@@ -76,6 +77,7 @@ void NsysLoader::Load() {
   ReadEvents();
   ReadOverheads("CUPTI_ACTIVITY_KIND_OVERHEAD", false);
   ReadOverheads("PROFILER_OVERHEAD", true);
+  ReadMarkers();
   ReadThreadNames();
   ReadDiagnostics();
   ResolveStrings();
@@ -207,6 +209,7 @@ void NsysLoader::ResolveStrings() {
   for (const int64_t id : kernel_string_ids_) texts[id];
   for (const auto& [id, event_class] : symbol_string_ids_) texts[id];
   for (const auto& [thread, id] : thread_string_ids_) texts[id];
+  for (const UnnamedMarker& marker : unnamed_markers_) texts[marker.string];
   constexpr const char* kColumns[] = {"id", "value"};
   if (const auto rows = Open("StringIds", "all names", kColumns, 2); rows != nullptr) {
     while (rows->Next()) {
@@ -235,7 +238,9 @@ void NsysLoader::ResolveStrings() {
   for (size_t i = first_op_; i < timeline.ops.size(); ++i) {
     GpuOp& op = timeline.ops[i];
     if (op.kind == OpKind::kKernel) {
-      std::tie(op.name, op.op_class) = names[static_cast<size_t>(op.name)];
+      const auto& [name, op_class] = names[static_cast<size_t>(op.name)];
+      op.name = name;
+      op.op_class = op_class;
     }
   }
   for (size_t i = first_untimed_; i < timeline.untimed.size(); ++i) {
@@ -266,6 +271,11 @@ void NsysLoader::ResolveStrings() {
   for (const auto& [thread, id] : thread_string_ids_) {
     timeline.threads[static_cast<size_t>(thread)].name = texts[id];
   }
+  for (UnnamedMarker& marker : unnamed_markers_) {
+    AddMarker(marker.range, marker.domain, texts[marker.string]);
+  }
+  unnamed_markers_.clear();
+  NameMarkerDomains();
 }
 
 int32_t NsysLoader::ProcessOf(int64_t global_id) {
@@ -406,10 +416,13 @@ void NsysLoader::PlaceDevices() {
     placed[static_cast<size_t>(number)] = static_cast<int32_t>(known - timeline.devices.begin());
     if (known == timeline.devices.end()) timeline.devices.push_back(device);
   }
-  const auto place = [&placed](int32_t* device) {
-    if (*device >= 0) *device = placed[static_cast<size_t>(*device)];
+  const auto place_of = [&placed](int32_t device) {
+    return device < 0 ? device : placed[static_cast<size_t>(device)];
   };
-  for (size_t i = first_op_; i < timeline.ops.size(); ++i) place(&timeline.ops[i].device);
+  for (size_t i = first_op_; i < timeline.ops.size(); ++i) {
+    timeline.ops[i].device = place_of(timeline.ops[i].device);
+  }
+  const auto place = [&place_of](int32_t* device) { *device = place_of(*device); };
   for (size_t i = first_untimed_; i < timeline.untimed.size(); ++i)
     place(&timeline.untimed[i].device);
   for (size_t i = first_sync_; i < timeline.syncs.size(); ++i) place(&timeline.syncs[i].device);

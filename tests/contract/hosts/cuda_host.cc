@@ -50,6 +50,10 @@ void Gpu::Open() {
   Find(library, &cuda_.LaunchHostFunc, "cuLaunchHostFunc");
   Find(library, &cuda_.MemAlloc, "cuMemAlloc_v2");
   Find(library, &cuda_.MemFree, "cuMemFree_v2");
+  Find(library, &cuda_.StreamBeginCapture, "cuStreamBeginCapture_v2");
+  Find(library, &cuda_.StreamEndCapture, "cuStreamEndCapture");
+  Find(library, &cuda_.GraphInstantiate, "cuGraphInstantiateWithFlags");
+  Find(library, &cuda_.GraphLaunch, "cuGraphLaunch");
   CUdevice device;
   CUmodule module;
   Check(cuda_.Init(0), "cuInit");
@@ -71,6 +75,23 @@ void Gpu::Launch(CUstream stream) {
   MakeCurrent();
   Check(cuda_.LaunchKernel(kernel_, 1, 1, 1, 32, 1, 1, 0, stream, nullptr, nullptr),
         "cuLaunchKernel");
+}
+
+CUgraphExec Gpu::NewGraph(CUstream stream, int64_t kernels) {
+  CUgraph graph;
+  CUgraphExec executable;
+  MakeCurrent();
+  Check(cuda_.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+        "cuStreamBeginCapture");
+  Launches(kernels, stream);
+  Check(cuda_.StreamEndCapture(stream, &graph), "cuStreamEndCapture");
+  Check(cuda_.GraphInstantiate(&executable, graph, 0), "cuGraphInstantiateWithFlags");
+  return executable;
+}
+
+void Gpu::Replays(CUgraphExec graph, int64_t count, CUstream stream) {
+  for (int64_t i = 0; i < count; ++i) Check(cuda_.GraphLaunch(graph, stream), "cuGraphLaunch");
+  Synchronize(stream);
 }
 
 CUstream Gpu::NewStream() {

@@ -28,6 +28,10 @@ struct Cuda {
   CUresult (*LaunchHostFunc)(CUstream, CUhostFn, void*);
   CUresult (*MemAlloc)(CUdeviceptr*, size_t);
   CUresult (*MemFree)(CUdeviceptr);
+  CUresult (*StreamBeginCapture)(CUstream, CUstreamCaptureMode);
+  CUresult (*StreamEndCapture)(CUstream, CUgraph*);
+  CUresult (*GraphInstantiate)(CUgraphExec*, CUgraph, unsigned long long);
+  CUresult (*GraphLaunch)(CUgraphExec, CUstream);
 };
 
 // A device with a context and a kernel that does nothing.
@@ -41,6 +45,9 @@ class Gpu {
     for (int64_t i = 0; i < count; ++i) Launch(stream);
   }
   CUstream NewStream();
+  // A graph of `kernels` kernels, captured on `stream`.
+  CUgraphExec NewGraph(CUstream stream, int64_t kernels);
+  void Replays(CUgraphExec graph, int64_t count, CUstream stream);
   void Synchronize(CUstream stream = nullptr);
   const Cuda& cuda() const { return cuda_; }
   void MakeCurrent();

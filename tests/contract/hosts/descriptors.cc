@@ -3,18 +3,22 @@
 //
 // A host that closes every descriptor it finds, as daemons do, and then uses all numbers for a file
 // of its own.
-//   contract_descriptors FILE [stderr]
+//   contract_descriptors FILE [stderr | loop]
 // Launches for some flush periods, closes descriptors 3 and up, opens FILE on every number up to
 // the limit (with "stderr": on 2 as well) and launches on. Exit status 0 when FILE holds what it
-// was given and nothing else, 1 otherwise.
+// was given and nothing else, 1 otherwise. With "loop" it only closes them all, again and again for
+// a second (not while libraries are loaded: the loader needs one), and launches meanwhile and
+// after.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <thread>
 
 #include "tests/contract/hosts/cuda_host.h"
 
@@ -37,11 +41,35 @@ std::string ReadAll(const char* path) {
   return text;
 }
 
+int CloseInALoop() {
+  static Gpu gpu;
+  gpu.Open();
+  std::atomic<bool> end{false};
+  std::thread closer([&end] {
+    while (!end.load(std::memory_order_relaxed)) {
+      for (int fd = 3; fd < kMostDescriptors; ++fd) close(fd);
+    }
+  });
+  for (int round = 0; round < kRounds; ++round) {
+    gpu.Launches(kLaunches);
+    gpu.Synchronize();
+    SleepMs(80);
+  }
+  end.store(true);
+  closer.join();
+  gpu.Launches(kLaunches);
+  gpu.Synchronize();
+  SleepMs(100);
+  printf("launched=%" PRId64 "\n", (kRounds + 1) * kLaunches);
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 2) return 97;
   const bool take_stderr = argc > 2 && strcmp(argv[2], "stderr") == 0;
+  if (argc > 2 && strcmp(argv[2], "loop") == 0) return CloseInALoop();
   const char* path = argv[1];
   const rlimit limit = {kMostDescriptors, kMostDescriptors};
   setrlimit(RLIMIT_NOFILE, &limit);

@@ -3,8 +3,10 @@
 //
 // Counts what the library takes of the host's memory: this program's malloc and mmap stand in front
 // of libc's for every library of the process.
-//   contract_memory THREADS LAUNCHES
-// Every thread launches LAUNCHES kernels on a stream of its own and stays until all are done.
+//   contract_memory THREADS LAUNCHES [WAVES [PAUSE_MS]]
+// Every thread launches LAUNCHES kernels on a stream of its own, with a pause after each, and stays
+// until all are done.
+// Before them come WAVES times as many threads that launch as much on one stream and end at once.
 // Prints
 //   mallocs_by_library     calls whose caller is in libgpuprobe.so
 //   mallocs_on_its_thread  calls on its thread through libc (fopen, ...)
@@ -166,6 +168,7 @@ void* mmap64(void* address, size_t bytes, int protection, int flags, int fd, off
 
 int main(int argc, char** argv) {
   if (argc < 3) return 97;
+  const int waves = argc > 3 ? atoi(argv[3]) : 0;
   const int thread_count = atoi(argv[1]);
   const int64_t launches = atoll(argv[2]);
   static gpuprobe::contract::Gpu gpu;
@@ -176,6 +179,17 @@ int main(int argc, char** argv) {
     gpuprobe::contract::SleepMs(20);
     FindLibraryThread();
   }
+  const int pause_ms = argc > 4 ? atoi(argv[4]) : 0;
+  const CUstream shared = gpu.NewStream();
+  for (int wave = 0; wave < waves; ++wave) {
+    std::vector<std::thread> short_lived;
+    short_lived.reserve(static_cast<size_t>(thread_count));
+    for (int i = 0; i < thread_count; ++i) {
+      short_lived.emplace_back([&] { gpu.Launches(launches, shared); });
+    }
+    for (std::thread& thread : short_lived) thread.join();
+    gpu.Synchronize(shared);
+  }
   std::barrier start(thread_count + 1), done(thread_count + 1), leave(thread_count + 1);
   std::vector<std::thread> threads;
   threads.reserve(static_cast<size_t>(thread_count));
@@ -183,7 +197,10 @@ int main(int argc, char** argv) {
     threads.emplace_back([&] {
       const CUstream stream = gpu.NewStream();
       start.arrive_and_wait();
-      gpu.Launches(launches, stream);
+      for (int64_t launch = 0; launch < launches; ++launch) {
+        gpu.Launches(1, stream);
+        if (pause_ms != 0) gpuprobe::contract::SleepMs(pause_ms);
+      }
       gpu.Synchronize(stream);
       done.arrive_and_wait();
       leave.arrive_and_wait();
@@ -208,6 +225,6 @@ int main(int argc, char** argv) {
          " its_thread=%d mappings=%zu mapped=%zu resident=%zu"
          " process_resident=%zu launched=%" PRId64 "\n",
          g_by_library.load(), g_on_thread.load(), g_by_others.load(), g_library_thread != 0, count,
-         mapped, resident, process_resident, thread_count * launches);
+         mapped, resident, process_resident, (1 + waves) * thread_count * launches);
   return 0;
 }

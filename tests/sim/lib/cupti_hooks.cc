@@ -5,11 +5,14 @@
 // of the version we pretend to be) and callbacks of a subscriber.
 #include <cupti.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <string>
 
 #include "tests/sim/lib/cupti_buffers.h"
@@ -23,10 +26,6 @@ namespace gpuprobe::sim {
 namespace {
 
 CuptiState& State() { return CuptiState::Get(); }
-
-bool Enabled(uint32_t kind) {
-  return State().kind_enabled[kind].load(std::memory_order_relaxed);  // a switch, publishes nothing
-}
 
 // ---- GPU work ----
 
@@ -136,8 +135,32 @@ void EmitSet(const GpuOp& op) {
   Buffers::Get().Emit(&r, CUPTI_ACTIVITY_KIND_MEMSET, op.end_ns);
 }
 
+// Executable graphs that were made under GRAPH_TRACE.
+struct TracedGraphs {
+  std::mutex mutex;
+  std::set<uint32_t> ids;
+  static TracedGraphs& Get() {
+    static auto* graphs = new TracedGraphs;  // process lifetime: work comes until exit
+    return *graphs;
+  }
+};
+
+void OnGraphInstantiated(uint32_t graph_id) {
+  if (!Enabled(CUPTI_ACTIVITY_KIND_GRAPH_TRACE)) return;
+  const std::lock_guard<std::mutex> lock(TracedGraphs::Get().mutex);
+  TracedGraphs::Get().ids.insert(graph_id);
+}
+
+// As NVIDIA's CUPTI 13.0 does (H200): a graph that was made without GRAPH_TRACE and is launched with
+// it ends the process.
+void CrashUnlessTraced(uint32_t graph_id) {
+  const std::lock_guard<std::mutex> lock(TracedGraphs::Get().mutex);
+  if (TracedGraphs::Get().ids.count(graph_id) == 0) raise(SIGSEGV);
+}
+
 void EmitGraph(const GpuOp& op) {
   if (!Enabled(CUPTI_ACTIVITY_KIND_GRAPH_TRACE)) return;
+  CrashUnlessTraced(op.graph_id);
   CUpti_ActivityGraphTrace2 r{};
   r.kind = CUPTI_ACTIVITY_KIND_GRAPH_TRACE;
   r.correlationId = op.correlation;
@@ -170,12 +193,6 @@ void OnGpuOp(const GpuOp* op) {
 }
 
 // ---- API calls ----
-
-uint32_t RecordThreadId() {
-  return State().thread_id_type == CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM
-             ? static_cast<uint32_t>(gettid())
-             : static_cast<uint32_t>(pthread_self());  // CUPTI's default: the low 32 bits
-}
 
 CUpti_CallbackDomain CallbackDomain(Domain domain) {
   return domain == Domain::kRuntime ? CUPTI_CB_DOMAIN_RUNTIME_API : CUPTI_CB_DOMAIN_DRIVER_API;
@@ -332,6 +349,16 @@ void OnExit() { DeliverHeld("early"); }
 
 }  // namespace
 
+bool Enabled(uint32_t kind) {
+  return State().kind_enabled[kind].load(std::memory_order_relaxed);  // a switch, publishes nothing
+}
+
+uint32_t RecordThreadId() {
+  return State().thread_id_type == CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM
+             ? static_cast<uint32_t>(gettid())
+             : static_cast<uint32_t>(pthread_self());  // CUPTI's default: the low 32 bits
+}
+
 void EmitDevice(uint32_t device) {
   static std::atomic<uint64_t> known{0};  // bit mask: CUPTI reports a device once
   if (!Enabled(CUPTI_ACTIVITY_KIND_DEVICE) ||
@@ -380,6 +407,7 @@ const Hooks kHooks = {
     OnGpuOp,
     OnSync,
     OnEventRecord,
+    OnGraphInstantiated,
     OnContextCreated,
     OnContextDestroyed,
     OnStreamCreated,

@@ -95,6 +95,8 @@ size_t RecordBytes(uint32_t kind) {
       return l.device_bytes;
     case CUPTI_ACTIVITY_KIND_CONTEXT:
       return l.context_bytes;
+    case CUPTI_ACTIVITY_KIND_MARKER:
+      return sizeof(CUpti_ActivityMarker2);
     case CUPTI_ACTIVITY_KIND_STREAM:
       return sizeof(CUpti_ActivityStream);
     case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION:

@@ -17,6 +17,9 @@ bool PopExternalCorrelation(uint32_t kind, uint64_t* id);  // false: the stack i
 // One record a non-empty stack, as CUPTI writes before an API record.
 void EmitExternalCorrelation(uint32_t correlation);
 
+bool Enabled(uint32_t kind);  // has a client switched it on?
+uint32_t RecordThreadId();    // of the calling thread, as the client wants it
+
 void EmitDevice(uint32_t device);  // once a device
 void EmitContext(const ContextInfo& info);
 

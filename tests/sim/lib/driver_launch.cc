@@ -171,6 +171,7 @@ GPUSIM_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec* phGraphExec, CUg
   if (graph == nullptr) return scope.Done(CUDA_ERROR_INVALID_VALUE);
   auto* executable = new Graph(*graph);  // shares the nodes, which are never freed
   executable->id = EngineState::Get().NextGraphId();
+  ForEachClient([executable](const Hooks& hooks) { hooks.graph_instantiated(executable->id); });
   *phGraphExec = reinterpret_cast<CUgraphExec>(executable);
   return CUDA_SUCCESS;
 }

@@ -100,6 +100,7 @@ struct Hooks {
   void (*gpu_op)(const GpuOp*);  // kGraph comes before the operations of its nodes
   void (*sync)(const SyncOp*);
   void (*event_record)(const EventOp*);
+  void (*graph_instantiated)(uint32_t graph_id);
   void (*context_created)(const ContextInfo*);
   void (*context_destroyed)(const ContextInfo*);
   void (*stream_created)(const StreamInfo*);
