@@ -206,7 +206,7 @@ void ActivitySource::EnableKinds() {
   if (options_.gpu_work) {
     EnableKind(CUPTI_ACTIVITY_KIND_MEMCPY, "MEMCPY");
     EnableKind(CUPTI_ACTIVITY_KIND_MEMSET, "MEMSET");
-    EnableKind(CUPTI_ACTIVITY_KIND_MEMCPY2, "MEMCPY2");
+    if (options_.peer_copies) EnableKind(CUPTI_ACTIVITY_KIND_MEMCPY2, "MEMCPY2");
     EnableKind(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "CONCURRENT_KERNEL");
   }
   if (options_.runtime_api) EnableKind(CUPTI_ACTIVITY_KIND_RUNTIME, "RUNTIME");

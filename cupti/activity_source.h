@@ -23,7 +23,8 @@
 namespace gpuprobe::cupti {
 
 struct ActivityOptions {
-  bool gpu_work = true;  // kernels, copies, sets, graphs
+  bool gpu_work = true;     // kernels, copies, sets, graphs
+  bool peer_copies = true;  // with gpu_work: cudaMemcpyPeer and its like
   bool runtime_api = true;
   bool driver_api = true;      // the submitting, blocking, allocating, loading ones
   bool all_api_calls = false;  // chatter too

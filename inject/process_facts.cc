@@ -47,6 +47,19 @@ int32_t FirstNumber(const char* const* names, size_t count, int32_t otherwise) {
 
 }  // namespace
 
+int GpusAtMost(const char* visible_devices, const char* device_prefix) {
+  constexpr int kMostDeviceNodes = 64;
+  int nodes = 0;
+  for (int i = 0; i < kMostDeviceNodes && nodes < 2; ++i) {
+    char path[256];
+    snprintf(path, sizeof path, "%s%d", device_prefix, i);
+    nodes += access(path, F_OK) == 0 ? 1 : 0;
+  }
+  if (nodes < 2) return nodes;
+  if (visible_devices == nullptr || *visible_devices == '\0') return 2;
+  return strchr(visible_devices, ',') == nullptr ? 1 : 2;
+}
+
 int64_t ParseNumber(const char* text) {
   if (*text < '0' || *text > '9') return -1;
   int64_t value = 0;

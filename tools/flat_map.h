@@ -13,9 +13,9 @@
 
 namespace gpuprobe::tools {
 
-// Mixes so that the high bits depend on every bit of both.
+// Mixes so that the low bits depend on every bit of both, and equal ones do not cancel each other.
 inline uint64_t MixBits(uint64_t seed, uint64_t value) {
-  seed = (seed ^ value) * 0x9e3779b97f4a7c15u;
+  seed = (seed * 0xff51afd7ed558ccdu ^ value) * 0x9e3779b97f4a7c15u;
   return seed ^ seed >> 32;
 }
 

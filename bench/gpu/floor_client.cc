@@ -145,6 +145,7 @@ extern "C" __attribute__((visibility("default"))) int gpuprobe_floor_set(const c
   static bool registered = false;
   if (api.handle == nullptr) return -1;
   if (strcmp(kinds, "finalize") == 0) return Finalize();
+  if (*kinds == '+') return EnableKinds(kinds + 1);
   for (int32_t kind = 0; kind < kMaxKind; ++kind) {
     if (!on[kind]) continue;
     api.ActivityDisable(kind);

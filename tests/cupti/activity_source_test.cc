@@ -220,11 +220,12 @@ TEST_F(ActivitySourceTest, OptionsDecideWhichKindsAreAskedFor) {
   ActivityOptions options;
   options.runtime_api = options.driver_api = options.synchronization = options.overhead = false;
   options.graph_nodes = true;
+  options.peer_copies = false;
   options.zeroed_buffers = false;
   options.latency_timestamps = true;
   options.device_buffers_preallocated = 16;
   ASSERT_TRUE(Start(options));
-  EXPECT_EQ(fake_.enabled, (std::set<int32_t>{1, 2, 22, 10, 8, 9, 37}));
+  EXPECT_EQ(fake_.enabled, (std::set<int32_t>{1, 2, 10, 8, 9, 37}));
   EXPECT_FALSE(Called("SetAttribute 5"));
   EXPECT_EQ(fake_.preallocated, 16u);
   EXPECT_TRUE(fake_.latency);

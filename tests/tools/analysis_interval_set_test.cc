@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <random>
+#include <set>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -108,6 +109,17 @@ TEST(SortNearlySorted, SortsStablyWhateverTheOrder) {
     std::stable_sort(expected.begin(), expected.end(), less);
     SortNearlySorted(std::span(items), less);
     EXPECT_EQ(items, expected) << disorder;
+  }
+}
+
+TEST(MixBits, KeepsPairsApartThatAreAlike) {
+  for (const auto& [same, crossed] : {std::pair(true, false), std::pair(false, true)}) {
+    std::set<uint64_t> slots;  // of a table of 4,096 that is a quarter full
+    for (uint64_t i = 0; i < 1024; ++i) {
+      const uint64_t a = crossed ? i / 32 : i, b = same ? i : i % 32;
+      slots.insert(MixBits(a, b) % 4096);
+    }
+    EXPECT_GT(slots.size(), 800u);
   }
 }
 
