@@ -5,14 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cinttypes>
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -33,6 +29,7 @@
 #include "tools/report_gaps.h"
 #include "tools/report_parts.h"
 #include "tools/run_figures.h"
+#include "tools/run_size.h"
 #include "tools/symbolize.h"
 #include "tools/trace_loader.h"
 #include "tools/windowed_run.h"
@@ -151,22 +148,6 @@ struct AnalysedRun {
   std::optional<ActivityTables> tables;  // of a run that was read in windows
 };
 
-// Files from this size on are read in windows: about 1.3 M records, more where they compress well.
-constexpr uint64_t kLargeBytes = 4u << 20;
-// What a run takes that is held at once, for each byte of its files: 120 bytes for each record of
-// about 3.
-constexpr uint64_t kMemoryPerByte = 40;
-
-uint64_t TotalBytes(const InputFiles& files) {
-  uint64_t bytes = 0;
-  for (const std::string& path : files.paths) {
-    std::error_code error;
-    const uintmax_t size = std::filesystem::file_size(path, error);
-    if (!error) bytes += size;
-  }
-  return bytes;
-}
-
 // Those that need no record once its window is over.
 bool ReadsInWindows(const CommandLine& command) {
   switch (command.report) {
@@ -183,25 +164,15 @@ bool ReadsInWindows(const CommandLine& command) {
   }
 }
 
-// 0: not known.
-uint64_t AvailableMemory() {
-  std::ifstream info("/proc/meminfo");
-  for (std::string line; std::getline(info, line);) {
-    uint64_t kilobytes = 0;
-    if (std::sscanf(line.c_str(), "MemAvailable: %" SCNu64, &kilobytes) == 1)
-      return kilobytes * 1024;
-  }
-  return 0;
-}
-
 // Rather a sentence than a kill.
-absl::Status CheckMemory(const CommandLine& command, const InputFiles& files) {
-  const uint64_t needed = TotalBytes(files) * kMemoryPerByte, available = AvailableMemory();
+absl::Status CheckMemory(const CommandLine& command, uint64_t trace_bytes, uint64_t available) {
+  const uint64_t needed = WholeRunBytes(trace_bytes);
   if (available == 0 || needed <= available) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat(ReportName(command.report), " holds the whole run at once, about ",
                    FormatBytes(needed), ", and ", FormatBytes(available),
-                   " are free; summary, gaps, waits, kernels, copies and api do not"));
+                   " are free; summary, gaps, waits, kernels, copies and api do not, and --windows "
+                   "never tries it all the same"));
 }
 
 absl::Status CheckInternal(const Analysis& analysis) {
@@ -223,14 +194,7 @@ absl::StatusOr<AnalysedRun> AnalyseInWindows(const CommandLine& command, const I
                      std::move(run->tables)};
 }
 
-absl::StatusOr<AnalysedRun> LoadAndAnalyse(const CommandLine& command, const InputFiles& files) {
-  if (TotalBytes(files) >= kLargeBytes) {
-    if (ReadsInWindows(command)) {
-      absl::StatusOr<AnalysedRun> run = AnalyseInWindows(command, files);
-      if (!absl::IsUnimplemented(run.status())) return run;
-    }
-    if (absl::Status status = CheckMemory(command, files); !status.ok()) return status;
-  }
+absl::StatusOr<AnalysedRun> AnalyseAtOnce(const CommandLine& command, const InputFiles& files) {
   absl::StatusOr<LoadedRun> run = LoadRun(files);
   if (!run.ok()) return run.status();
   Symbolize({}, &run->timeline);
@@ -239,6 +203,25 @@ absl::StatusOr<AnalysedRun> LoadAndAnalyse(const CommandLine& command, const Inp
   Analysis analysis = Analyse(run->timeline, *options);
   if (absl::Status status = CheckInternal(analysis); !status.ok()) return status;
   return AnalysedRun{*std::move(run), *options, std::move(analysis), std::nullopt};
+}
+
+absl::StatusOr<AnalysedRun> LoadAndAnalyse(const CommandLine& command, const InputFiles& files) {
+  if (command.windows == WindowsChoice::kNever) return AnalyseAtOnce(command, files);
+  const bool always = command.windows == WindowsChoice::kAlways;
+  if (always && !ReadsInWindows(command)) {
+    return absl::InvalidArgumentError(absl::StrCat("--windows always: ", ReportName(command.report),
+                                                   command.explain.has_value() ? " --explain" : "",
+                                                   " needs the whole run"));
+  }
+  const uint64_t trace_bytes = TraceBytes(files), available = AvailableMemoryBytes();
+  if (always || (ReadsInWindows(command) && IsForWindows(trace_bytes, available))) {
+    absl::StatusOr<AnalysedRun> run = AnalyseInWindows(command, files);
+    // Other tools' files among gpuprobe's: said by LoadRun().
+    if (always || !absl::IsUnimplemented(run.status())) return run;
+  }
+  if (absl::Status status = CheckMemory(command, trace_bytes, available); !status.ok())
+    return status;
+  return AnalyseAtOnce(command, files);
 }
 
 int FinishReport(const std::string& text, const std::vector<std::string>& inputs,

@@ -33,9 +33,9 @@ target_link_libraries(gpuprobe_report PUBLIC gpuprobe_loader gpuprobe_analysis g
 
 # Runs too long to be held at once.
 gpuprobe_offline_library(gpuprobe_windowed windowed_run.cc windowed_analysis.cc window_reader.cc
-                         window_carry.cc kept_gaps.cc)
+                         window_carry.cc kept_gaps.cc run_size.cc)
 target_link_libraries(gpuprobe_windowed PUBLIC gpuprobe_loader gpuprobe_analysis gpuprobe_report
-                      PRIVATE absl::strings Threads::Threads)
+                      PRIVATE gpuprobe_import absl::strings Threads::Threads)
 
 gpuprobe_offline_tool(probe-report main.cc)
 target_compile_definitions(probe-report PRIVATE GPUPROBE_VERSION="${PROJECT_VERSION}")

@@ -245,7 +245,10 @@ LoadedOutline::~LoadedOutline() = default;
 absl::StatusOr<LoadedOutline> LoadOutline(const InputFiles& files) {
   for (const std::string& path : files.paths) {
     const SourceFormat format = DetectSourceOfFile(path).format;
-    if (format != SourceFormat::kOther) return absl::UnimplementedError(path);
+    if (format != SourceFormat::kOther) {
+      return absl::UnimplementedError(
+          absl::StrCat(path, ": only gpuprobe's own traces are read in windows"));
+    }
   }
   LoadedOutline outline;
   outline.run = std::make_unique<LoadedRun>();

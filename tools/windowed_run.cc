@@ -57,6 +57,7 @@ absl::StatusOr<Options> Choose(const WindowedOptions& options, Timeline* outline
 }
 
 void AddNotices(const RecordCounts& counts, LoadedRun* run) {
+  run->notices.emplace_back(kWindowsNotice);
   if (counts.other_clock > 0) run->notices.push_back(OtherClockNotice(counts.other_clock));
   if (counts.cut_gaps > 0) {
     run->notices.push_back(

@@ -224,9 +224,10 @@ void ExpectSameReports(const std::vector<std::string>& paths, const Options& opt
   WindowedOptions windows = windowed_options;
   windows.with_tables = true;
   windows.choose = [&](const Timeline&) { return options; };
-  const auto found = LoadInWindows(FindInputFiles(paths), windows);
+  auto found = LoadInWindows(FindInputFiles(paths), windows);
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->analysis.internal_error, "");
+  EXPECT_EQ(std::erase(found->run.notices, kWindowsNotice), 1u);
   ExpectSameLines(expected, Reports(found->run, found->analysis, found->options, &found->tables));
   EXPECT_EQ(found->run.complete(), whole->complete());
   EXPECT_EQ(found->run.folded_driver_calls, whole->folded_driver_calls);
