@@ -286,7 +286,7 @@ class Attributor {
     if (!wait && view.process >= 0 && !timeline_.processes[view.process].has_sync_records &&
         next.start_ns - view.submit_end_ns >= kNoLatencyNs) {
       view.queued = Cause::kUnknown;
-      view.queued_where = places_.OfText("queued; this source does not tell what it waited for");
+      view.queued_where = QueuedUntold();
       view.queued_call = view.submission;
       return;
     }
@@ -302,6 +302,13 @@ class Attributor {
                               ? places_.Id(PlaceKind::kHostFunction, view.thread)
                               : places_.Id(PlaceKind::kStreamWait, next.stream, wait->stream);
     view.queued_where = shown_.OfDependency(place, wait->call, view.submission);
+  }
+
+  // A run may have nothing else between its operations: looked up once.
+  int32_t QueuedUntold() {
+    if (queued_untold_ < 0)
+      queued_untold_ = places_.OfText("queued; this source does not tell what it waited for");
+    return queued_untold_;
   }
 
   // --- the submitting thread before its call ----------------------------------------------------
@@ -535,7 +542,8 @@ class Attributor {
   size_t next_op_ = 0;  // first of activity_.ops not read
   int64_t busy_until_;
   uint32_t gap_ = 0, gap_of_run_ = 0;
-  size_t first_part_ = 0;  // of this gap
+  int32_t queued_untold_ = -1;  // place
+  size_t first_part_ = 0;       // of this gap
   const std::vector<int32_t>* run_samples_ = nullptr;
   std::vector<int32_t> details_;      // in carry_.details, by the number in shown_
   std::vector<HostPart> host_parts_;  // scratch

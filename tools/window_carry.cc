@@ -3,6 +3,7 @@
 #include "tools/window_carry.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <utility>
 
@@ -25,8 +26,8 @@ class Carrier {
       : rule_(rule),
         host_(host),
         t_(*timeline),
-        ops_(t_.ops.size(), false),
-        calls_(t_.calls.size(), false),
+        ops_(t_.ops.size(), 0),
+        calls_(t_.calls.size(), 0),
         last_on_stream_(t_.streams.size(), -1) {}
 
   uint64_t Run(const std::vector<int32_t*>& wanted) {
@@ -205,7 +206,7 @@ class Carrier {
   const CarryRule& rule_;
   const HostView& host_;
   Timeline& t_;
-  std::vector<bool> ops_, calls_;        // kept
+  std::vector<uint8_t> ops_, calls_;  // kept: 0 or 1, a byte each, as bits cost more than they save
   std::vector<int32_t> last_on_stream_;  // operation
 };
 

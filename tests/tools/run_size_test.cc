@@ -24,6 +24,7 @@ TEST(RunSizeTest, LargeFilesAreForWindowsWhateverMemoryThereIs) {
 
 TEST(RunSizeTest, ARunThatWouldFillHalfOfTheMemoryIsForWindows) {
   const uint64_t bytes = 10 * kMiB;
+  EXPECT_GT(WholeRunBytes(bytes), 40 * bytes);
   EXPECT_FALSE(IsForWindows(bytes, 2 * WholeRunBytes(bytes)));
   EXPECT_TRUE(IsForWindows(bytes, 2 * WholeRunBytes(bytes) - 2));
 }
