@@ -4,13 +4,16 @@
 // One question: how long does probe-report take from a trace file to the figures, and how much
 // memory?
 //
-//   bench_report [--smoke] [--records N] [TRACE]
+//   bench_report [--smoke] [--windows] [--records N] [--keep FILE] [TRACE]
 //
+// --windows: as probe-report reads a long run, window by window, up to the summary's text, in a
+// fresh process; else the whole run at once. --keep: the synthetic trace stays, in FILE.
 // Without TRACE a synthetic one is written first: a launch-bound training loop, as many calls as
 // kernels, on four streams (one of them communication), a copy and a synchronisation every 1,000
 // kernels. --smoke: small, to see that it runs. Prints one line of JSON with the machine beside the
 // figures.
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,7 +30,9 @@
 #include "proto/trace_writer.h"
 #include "ringbuf/records.h"
 #include "tools/analysis.h"
+#include "tools/report.h"
 #include "tools/trace_loader.h"
+#include "tools/windowed_run.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -69,6 +74,20 @@ void Call(uint32_t cbid, int64_t start_ns, int64_t end_ns, uint32_t correlation,
   writer->OnApi({start_ns, end_ns, ApiDomain::kRuntime, cbid, 411, 411, correlation, 0});
 }
 
+// xorshift64: what makes a trace as hard to compress as a real one, at a nanosecond a number.
+class Jitter {
+ public:
+  int64_t Below(uint32_t limit) {
+    state_ ^= state_ << 13;
+    state_ ^= state_ >> 7;
+    state_ ^= state_ << 17;
+    return static_cast<int64_t>((state_ >> 32) * limit >> 32);
+  }
+
+ private:
+  uint64_t state_ = 88172645463325252u;
+};
+
 // About `records` records; deterministic.
 bool WriteSynthetic(const std::string& path, uint64_t records) {
   Sink sink;
@@ -89,14 +108,16 @@ bool WriteSynthetic(const std::string& path, uint64_t records) {
   writer.OnDevice(device);
   writer.OnContext({1, 0, 7});
   uint32_t correlation = 0;
+  Jitter jitter;
   int64_t host_ns = kStartNs, gpu_ns = kStartNs;
   for (uint64_t i = 0; i * 2 < records; ++i) {
     ++correlation;
-    Call(1, host_ns, host_ns + 3'000 + static_cast<int64_t>(i % 7) * 100, correlation, &writer);
+    Call(1, host_ns, host_ns + 2'800 + jitter.Below(800), correlation, &writer);
     KernelRecord kernel = {};
-    gpu_ns = std::max(gpu_ns + 1'024, host_ns + 6'016);
+    gpu_ns = std::max(gpu_ns + 992 + 32 * jitter.Below(4), (host_ns + 6'016) / 32 * 32);
     kernel.start_ns = gpu_ns;
-    kernel.end_ns = gpu_ns += 2'016 + static_cast<int64_t>(i * 2654435761u % 97) * 32;
+    kernel.end_ns = gpu_ns +=
+        2'016 + static_cast<int64_t>(i * 7919 % 199) * 16 / 32 * 32 + 32 * jitter.Below(8);
     kernel.context = 1;
     kernel.stream = 7 + static_cast<uint32_t>(i % 4);
     kernel.correlation = correlation;
@@ -105,7 +126,7 @@ bool WriteSynthetic(const std::string& path, uint64_t records) {
     kernel.grid_y = kernel.grid_z = kernel.block_y = kernel.block_z = 1;
     kernel.block_x = 256;
     writer.OnKernel(kernel);
-    host_ns += 4'500;
+    host_ns += 4'000 + jitter.Below(1'000);
     if (i % 1'000 == 999) {
       Call(3, host_ns, gpu_ns + 2'000, ++correlation, &writer);
       host_ns = std::max(host_ns, gpu_ns + 2'000) + 300'000;
@@ -167,19 +188,78 @@ int Measure(const std::string& path) {
   return 0;
 }
 
+double CpuSeconds(const rusage& usage) {
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+int SummariseInWindows(const std::string& path) {
+  const auto run = LoadInWindows(FindInputFiles({path}), {});
+  if (!run.ok() || !run->analysis.internal_error.empty()) {
+    std::fprintf(stderr, "bench_report: %s\n",
+                 run.ok() ? run->analysis.internal_error.c_str()
+                          : std::string(run.status().message()).c_str());
+    return 1;
+  }
+  std::fputs(SummaryText({run->run, run->analysis, run->options, {}}).c_str(), stderr);
+  uint64_t records = 0, bytes = 0;
+  for (const InputFile& file : run->run.timeline.inputs) {
+    records += file.records;
+    bytes += file.bytes;
+  }
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  std::printf("\"records\":%llu,\"file_bytes\":%llu,\"cpu_s\":%.3f,\"peak_bytes\":%llu,",
+              static_cast<unsigned long long>(records), static_cast<unsigned long long>(bytes),
+              CpuSeconds(usage), static_cast<unsigned long long>(PeakBytes()));
+  return 0;
+}
+
+// In a process of its own: the writer's memory is none of the reader's.
+int MeasureWindows(const std::string& path) {
+  const auto start = std::chrono::steady_clock::now();
+  std::printf("{");
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    execl("/proc/self/exe", "bench_report", "--windows-child", path.c_str(), nullptr);
+    _exit(127);
+  }
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child || status != 0) return 1;
+  std::printf("\"wall_s\":%.3f,\"cpu\":\"%s\",\"threads\":%u}\n", SecondsSince(start),
+              CpuModel().c_str(), std::thread::hardware_concurrency());
+  return 0;
+}
+
 int Main(const std::vector<std::string>& arguments) {
   uint64_t records = kDefaultRecords;
-  std::string trace;
+  std::string trace, keep;
+  bool windows = false;
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i] == "--smoke") {
       records = kSmokeRecords;
     } else if (arguments[i] == "--records" && i + 1 < arguments.size()) {
       records = std::strtoull(arguments[++i].c_str(), nullptr, 10);
+    } else if (arguments[i] == "--windows") {
+      windows = true;
+    } else if (arguments[i] == "--windows-child" && i + 1 < arguments.size()) {
+      return SummariseInWindows(arguments[i + 1]);
+    } else if (arguments[i] == "--keep" && i + 1 < arguments.size()) {
+      keep = arguments[++i];
     } else {
       trace = arguments[i];
     }
   }
-  if (!trace.empty()) return Measure(trace);
+  const auto measure = windows ? MeasureWindows : Measure;
+  if (!trace.empty()) return measure(trace);
+  if (!keep.empty()) {
+    if (WriteSynthetic(keep, records)) return measure(keep);
+    std::fprintf(stderr, "bench_report: cannot write %s\n", keep.c_str());
+    return 1;
+  }
   const char* folder = std::getenv("TMPDIR");
   std::string path = std::string(folder == nullptr ? "/tmp" : folder) + "/bench_report-XXXXXX";
   const int fd = mkstemp(path.data());
@@ -188,7 +268,7 @@ int Main(const std::vector<std::string>& arguments) {
     return 1;
   }
   // The writer runs in this process too; its memory (20 MiB) is returned before the reading starts.
-  const int status = Measure(path);
+  const int status = measure(path);
   unlink(path.c_str());
   return status;
 }

@@ -65,6 +65,29 @@ bool ReadField(std::string_view* data, uint64_t* tag, std::string_view* body) {
   }
 }
 
+void AppendVarint(uint64_t value, std::string* out) {
+  for (; value >= 0x80; value >>= 7) out->push_back(static_cast<char>(value | 0x80));
+  out->push_back(static_cast<char>(value));
+}
+
+bool IsBatch(uint64_t tag) {
+  if ((tag & 7) != 2) return false;
+  const uint64_t field = tag >> 3;
+  return (field >= kPacketKernels && field <= kPacketCudaEvents) || field == kPacketMarkers;
+}
+
+// The fields of a batch that are no columns.
+bool AppendLane(std::string_view batch, std::string* out) {
+  while (!batch.empty()) {
+    const std::string_view before = batch;
+    uint64_t tag;
+    std::string_view column;
+    if (!ReadField(&batch, &tag, &column)) return false;
+    if ((tag & 7) != 2) out->append(before.substr(0, before.size() - batch.size()));
+  }
+  return true;
+}
+
 bool IsLengthDelimited(uint64_t tag) { return (tag & 7) == 2; }
 
 bool IsOneOf(std::span<const uint32_t> fields, uint64_t tag) {
@@ -173,6 +196,33 @@ bool BeginsLikeFrame(std::string_view data) {
   uint64_t length;
   if (!ReadVarint(&data, &length)) return data.size() < 10;  // cut off inside the length
   return data.empty() || data[0] == kFrameHeaderTag;
+}
+
+std::string WithoutColumns(std::string_view data) {
+  std::string out, lane;
+  for (std::string_view rest = data; !rest.empty();) {
+    const std::string_view before = rest;
+    uint64_t tag, field_tag;
+    std::string_view packet, field;
+    if (!ReadField(&rest, &tag, &packet)) return std::string(data);
+    std::string_view inside = packet;
+    const bool one_batch = tag == kTracePacketTag && ReadField(&inside, &field_tag, &field) &&
+                           IsBatch(field_tag) && inside.empty();
+    if (!one_batch) {
+      out.append(before.substr(0, before.size() - rest.size()));
+      continue;
+    }
+    lane.clear();
+    if (!AppendLane(field, &lane)) return std::string(data);
+    std::string stripped;
+    AppendVarint(field_tag, &stripped);
+    AppendVarint(lane.size(), &stripped);
+    stripped += lane;
+    AppendVarint(tag, &out);
+    AppendVarint(stripped.size(), &out);
+    out += stripped;
+  }
+  return out;
 }
 
 const char* ParseFrame(std::string_view data, Trace* trace, FrameBatches* batches) {

@@ -6,6 +6,7 @@
 #define GPUPROBE_PROTO_FRAME_VALIDATION_H_
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "proto/frame_batches.h"
@@ -15,6 +16,10 @@ namespace gpuprobe::proto {
 
 // Whether `data` (a frame, or the beginning of one) starts with a FrameHeader packet.
 bool BeginsLikeFrame(std::string_view data);
+
+// `data` without the columns of its batches: lanes, counts and all other packets, in a hundredth of
+// the bytes. What is no valid protobuf comes out as it is, for ParseFrame to refuse.
+std::string WithoutColumns(std::string_view data);
 
 // nullptr, or why the frame is none. A frame with more than kMaxFrameMessages packets and
 // dictionary entries is refused before libprotobuf makes objects of them.

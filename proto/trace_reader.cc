@@ -69,7 +69,7 @@ class TraceReaderImpl final : public TraceReader {
  public:
   TraceReaderImpl(std::string path, int fd, uint64_t file_bytes, Batches batches)
       : path_(std::move(path)),
-        columns_(batches == Batches::kColumns),
+        batches_(batches),
         file_(fd, file_bytes),
         scanner_(&file_),
         opened_bytes_(file_bytes) {}
@@ -114,7 +114,7 @@ class TraceReaderImpl final : public TraceReader {
   void FinishDamage();
 
   std::string path_;
-  const bool columns_;
+  const Batches batches_;
   FileWindow file_;
   FrameScanner scanner_;
   uint64_t opened_bytes_;
@@ -147,9 +147,11 @@ TraceReaderImpl::Attempt TraceReaderImpl::TryFrame(uint64_t offset, Frame* frame
   attempt_error_ = result.error;
   if (result.status == FrameScanner::Status::kIncomplete) return Attempt::kIncomplete;
   if (result.status != FrameScanner::Status::kGood) return Attempt::kCorrupt;
-  if (const char* error =
-          ParseFrame(result.data, &frame->trace, columns_ ? &frame->batches : nullptr);
-      error != nullptr) {
+  const char* error = batches_ == Batches::kNone
+                          ? ParseFrame(WithoutColumns(result.data), &frame->trace)
+                          : ParseFrame(result.data, &frame->trace,
+                                       batches_ == Batches::kColumns ? &frame->batches : nullptr);
+  if (error != nullptr) {
     attempt_error_ = error;
     return Attempt::kCorrupt;
   }

@@ -76,14 +76,6 @@ void AddRow(ActivityRow row, Group* group, ActivityTable* table) {
   table->rows.push_back(std::move(row));
 }
 
-void SortRows(ActivityTable* table) {
-  std::sort(table->rows.begin(), table->rows.end(), [](const ActivityRow& a, const ActivityRow& b) {
-    if (a.stats.total_ns != b.stats.total_ns) return a.stats.total_ns > b.stats.total_ns;
-    return std::pair(std::string_view(a.name), std::string_view(a.mangled)) <
-           std::pair(std::string_view(b.name), std::string_view(b.mangled));
-  });
-}
-
 template <typename Wanted>
 uint64_t CountUntimed(const Timeline& timeline, const Filter& filter, Wanted wanted) {
   return static_cast<uint64_t>(
@@ -92,6 +84,22 @@ uint64_t CountUntimed(const Timeline& timeline, const Filter& filter, Wanted wan
 }
 
 }  // namespace
+
+void SortRows(ActivityTable* table) {
+  std::sort(table->rows.begin(), table->rows.end(), [](const ActivityRow& a, const ActivityRow& b) {
+    if (a.stats.total_ns != b.stats.total_ns) return a.stats.total_ns > b.stats.total_ns;
+    return std::pair(std::string_view(a.name), std::string_view(a.mangled)) <
+           std::pair(std::string_view(b.name), std::string_view(b.mangled));
+  });
+}
+
+std::string GraphRowName(const Timeline& timeline, int32_t process, uint32_t graph_id) {
+  std::string name = absl::StrCat("CUDA graph ", graph_id);
+  if (TracedProcesses(timeline) > 1) {
+    absl::StrAppend(&name, " of process ", timeline.processes[static_cast<size_t>(process)].pid);
+  }
+  return name;
+}
 
 DurationStats ComputeStats(std::vector<int64_t>* durations) {
   DurationStats stats;
@@ -142,11 +150,7 @@ ActivityTable KernelTable(const Timeline& timeline, const Analysis& analysis,
   }
   for (auto& [key, group] : graphs) {
     ActivityRow row;
-    row.name = absl::StrCat("CUDA graph ", key.second);
-    if (TracedProcesses(timeline) > 1) {
-      absl::StrAppend(&row.name, " of process ",
-                      timeline.processes[static_cast<size_t>(key.first)].pid);
-    }
+    row.name = GraphRowName(timeline, key.first, key.second);
     AddRow(std::move(row), &group, &table);
   }
   SortRows(&table);

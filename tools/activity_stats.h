@@ -38,6 +38,13 @@ struct ActivityTable {
   uint64_t untimed = 0;           // records without usable times: in no row
 };
 
+struct ActivityTables {
+  ActivityTable kernels, copies, api;
+};
+
+void SortRows(ActivityTable* table);
+std::string GraphRowName(const Timeline& timeline, int32_t process, uint32_t graph_id);
+
 // What starts inside the windows of `analysis` and fits device and pid of `options`. Calls have no
 // device and matter before the first kernel too (allocation, module load): they count wherever they
 // start, unless the user gave a window.

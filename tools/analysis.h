@@ -136,6 +136,7 @@ struct DeviceReport {
   std::span<const GapPart> PartsOf(const Gap& gap) const {
     return std::span(parts).subspan(gap.first_part, gap.part_count);
   }
+  uint64_t all_gaps = 0;     // also those of a long run that are not kept (windowed_analysis.h)
   uint64_t listed_gaps = 0;  // of at least min_gap_ns
   int64_t listed_gaps_ns = 0;
   std::vector<CauseTotal> causes;  // sorted by total, descending; add up to idle_ns exactly

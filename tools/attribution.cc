@@ -26,15 +26,6 @@ struct ThreadCursor {
   LaneReader overheads;
 };
 
-// The blocking call that let the device run dry, and how much of the time for which it kept its
-// thread from running ahead is not charged yet (rule 6).
-struct Drain {
-  int32_t call = -1;
-  int32_t considered = -1;  // last call that was looked at
-  int32_t thread = -1;      // who feeds the device since
-  int64_t left_ns = 0;
-};
-
 // One gap, seen from the operation that ended it.
 struct GapView {
   int32_t submission = -1;
@@ -55,7 +46,8 @@ struct GapView {
 
 class Attributor {
  public:
-  Attributor(const AttributionInput& input, Places& places, DeviceReport* report)
+  Attributor(const AttributionInput& input, Places& places, AttributionCarry* carry,
+             DeviceReport* report)
       : timeline_(input.timeline),
         host_(input.host),
         evidence_(input.evidence),
@@ -63,13 +55,16 @@ class Attributor {
         activity_(input.activity),
         places_(places),
         shown_(input.timeline, input.host, input.evidence, places),
+        carry_(*carry),
         report_(*report),
         others_(&input.activity.others),
         unseen_(&input.unseen),
         cursors_(timeline_.threads.size()),
-        drains_(timeline_.processes.size()),
+        drains_(carry->drains),
         last_on_stream_(timeline_.streams.size(), -1),
-        stream_waits_cursor_(timeline_) {
+        stream_waits_cursor_(timeline_),
+        busy_until_(carry->busy_until_ns) {
+    drains_.resize(timeline_.processes.size());
     for (size_t t = 0; t < cursors_.size(); ++t) {
       cursors_[t].overheads = LaneReader(host_.OverheadsOfThread(static_cast<int32_t>(t)));
     }
@@ -79,20 +74,30 @@ class Attributor {
     }
   }
 
-  void Run() {
+  // `samples`: numbers of the run for those of the timeline; nullptr: the same.
+  void Run(const std::vector<int32_t>* samples) {
+    run_samples_ = samples;
     // Most gaps have one or two; what is not used is never touched and costs address space alone.
     report_.parts.reserve(report_.gaps.size() * 2);
     for (size_t g = 0; g < report_.gaps.size(); ++g) {
       Gap& gap = report_.gaps[g];
       gap_ = static_cast<uint32_t>(g);
+      gap_of_run_ = carry_.gaps++;
       gap.first_part = static_cast<uint32_t>(report_.parts.size());
       first_part_ = report_.parts.size();
       ReadOpsUpTo(gap);
       AttributeGap(gap);
       gap.part_count = static_cast<uint32_t>(report_.parts.size() - first_part_);
     }
-    report_.causes = totals_.Take(places_.texts(), shown_.details());
-    AddMeanwhile(timeline_, evidence_, places_, gil_waits_, &report_);
+  }
+
+  // Reads the operations that start before `ns`, of which no gap has asked.
+  void ReadOpsBefore(int64_t ns) {
+    const auto& ops = activity_.ops;
+    while (next_op_ < ops.size() && Op(ops[next_op_]).start_ns < ns) ReadOp(ops[next_op_++]);
+    carry_.busy_until_ns = busy_until_;
+    carry_.read_until_ns = ns;
+    for (Drain& drain : drains_) NameDrain(&drain);
   }
 
  private:
@@ -106,12 +111,15 @@ class Attributor {
     const auto& ops = activity_.ops;
     while (next_op_ < ops.size() &&
            (gap.next_op < 0 || Op(ops[next_op_]).start_ns < Op(gap.next_op).start_ns)) {
-      const int32_t index = ops[next_op_++];
-      const GpuOp& op = Op(index);
-      NoticeQueued(op);
-      busy_until_ = std::max(busy_until_, op.end_ns);
-      if (op.stream >= 0) last_on_stream_[op.stream] = index;
+      ReadOp(ops[next_op_++]);
     }
+  }
+
+  void ReadOp(int32_t index) {
+    const GpuOp& op = Op(index);
+    if (op.start_ns >= carry_.read_until_ns) NoticeQueued(op);
+    busy_until_ = std::max(busy_until_, op.end_ns);
+    if (op.stream >= 0) last_on_stream_[op.stream] = index;
   }
 
   // An operation whose submission had returned before the device ran dry: its thread is ahead
@@ -278,7 +286,7 @@ class Attributor {
     if (!wait && view.process >= 0 && !timeline_.processes[view.process].has_sync_records &&
         next.start_ns - view.submit_end_ns >= kNoLatencyNs) {
       view.queued = Cause::kUnknown;
-      view.queued_where = places_.OfText("queued; this source does not tell what it waited for");
+      view.queued_where = QueuedUntold();
       view.queued_call = view.submission;
       return;
     }
@@ -294,6 +302,13 @@ class Attributor {
                               ? places_.Id(PlaceKind::kHostFunction, view.thread)
                               : places_.Id(PlaceKind::kStreamWait, next.stream, wait->stream);
     view.queued_where = shown_.OfDependency(place, wait->call, view.submission);
+  }
+
+  // A run may have nothing else between its operations: looked up once.
+  int32_t QueuedUntold() {
+    if (queued_untold_ < 0)
+      queued_untold_ = places_.OfText("queued; this source does not tell what it waited for");
+    return queued_untold_;
   }
 
   // --- the submitting thread before its call ----------------------------------------------------
@@ -382,13 +397,29 @@ class Attributor {
 
   Shown WhereOf(int32_t call) { return shown_.OfCall(call, IsBlockedSubmission(call)); }
 
+  // While what shows where it was made is at hand.
+  void NameDrain(Drain* drain) {
+    if (drain->left_ns == 0 || drain->named) return;
+    const Shown shown = WhereOf(drain->call);
+    drain->named = true;
+    drain->cause = CauseOf(drain->call);
+    drain->where = shown.place;
+    drain->detail = DetailOfRun(shown.detail);
+    drain->sample = SampleOfRun(shown.sample);
+  }
+
   // Charges what is left of the drain to [begin, end) and returns where the rest begins.
   int64_t ChargeDrain(const GapView& view, int64_t begin, int64_t end) {
     if (!view.drained) return begin;
     Drain& drain = drains_[view.process];
     const int64_t to = begin + std::min(end - begin, drain.left_ns);
-    Emit(begin, to, CauseOf(drain.call), WhereOf(drain.call), drain.call, -1,
-         Call(drain.call).thread);
+    const int32_t thread = Call(drain.call).thread;
+    if (drain.named) {
+      EmitPart({begin, to, drain.call, -1, thread, drain.where, -1, drain.cause}, drain.detail,
+               drain.sample);
+    } else {
+      Emit(begin, to, CauseOf(drain.call), WhereOf(drain.call), drain.call, -1, thread);
+    }
     drain.left_ns -= to - begin;
     return to;
   }
@@ -426,7 +457,7 @@ class Attributor {
       Emit(part.begin_ns, part.end_ns, part.cause, shown_.OfHost(part, thread), view.submission, -1,
            thread);
       if (part.cause == Cause::kGilWait)
-        gil_waits_.push_back({part.sample, part.end_ns - part.begin_ns});
+        carry_.gil_waits.push_back({SampleOfRun(part.sample), part.end_ns - part.begin_ns});
     }
   }
 
@@ -452,18 +483,44 @@ class Attributor {
   void Emit(int64_t begin, int64_t end, Cause cause, Shown where, int32_t call = -1,
             int32_t overhead = -1, int32_t thread = -1) {
     if (begin >= end) return;
-    const GapPart part{begin, end, call, overhead, thread, where.place, where.sample, cause};
-    totals_.Add(gap_, part, where.detail);
+    EmitPart({begin, end, call, overhead, thread, where.place, where.sample, cause},
+             DetailOfRun(where.detail), SampleOfRun(where.sample));
+  }
+
+  // `detail`, `sample`: as numbered in the run.
+  void EmitPart(const GapPart& part, int32_t detail, int32_t sample) {
+    if (part.begin_ns >= part.end_ns) return;
+    GapPart counted = part;
+    counted.sample = sample;
+    carry_.totals.Add(gap_of_run_, counted, detail);
     std::vector<GapPart>& parts = report_.parts;
     if (parts.size() > first_part_) {
       GapPart& last = parts.back();
-      if (last.cause == cause && last.where == part.where && last.call == call &&
-          last.overhead == overhead && last.thread == thread && last.end_ns == begin) {
-        last.end_ns = end;
+      if (last.cause == part.cause && last.where == part.where && last.call == part.call &&
+          last.overhead == part.overhead && last.thread == part.thread &&
+          last.end_ns == part.begin_ns) {
+        last.end_ns = part.end_ns;
         return;
       }
     }
     parts.push_back(part);
+  }
+
+  int32_t SampleOfRun(int32_t sample) const {
+    return sample < 0 || run_samples_ == nullptr ? sample : (*run_samples_)[sample];
+  }
+
+  // Details are numbered as this window first uses them; the totals outlive it.
+  int32_t DetailOfRun(int32_t detail) {
+    if (detail < 0) return -1;
+    for (size_t d = details_.size(); d < shown_.details().size(); ++d) {
+      const std::string& text = shown_.details()[d];
+      const auto [entry, is_new] =
+          carry_.detail_ids.emplace(text, static_cast<int32_t>(carry_.details.size()));
+      if (is_new) carry_.details.push_back(text);
+      details_.push_back(entry->second);
+    }
+    return details_[detail];
   }
 
   const Timeline& timeline_;
@@ -473,27 +530,40 @@ class Attributor {
   const DeviceActivity& activity_;
   Places& places_;
   PartPlaces shown_;
+  AttributionCarry& carry_;
   DeviceReport& report_;
 
   LaneReader others_, unseen_;
   std::vector<ThreadCursor> cursors_;
   std::vector<LaneReader> process_overheads_, blocked_;
-  std::vector<Drain> drains_;            // by process
+  std::vector<Drain>& drains_;           // by process
   std::vector<int32_t> last_on_stream_;  // operation, by stream
   StreamWaits::Cursor stream_waits_cursor_;
   size_t next_op_ = 0;  // first of activity_.ops not read
-  int64_t busy_until_ = kLongAgo;
-  uint32_t gap_ = 0;
-  size_t first_part_ = 0;  // of this gap
-  CauseTotals totals_;
+  int64_t busy_until_;
+  uint32_t gap_ = 0, gap_of_run_ = 0;
+  int32_t queued_untold_ = -1;  // place
+  size_t first_part_ = 0;       // of this gap
+  const std::vector<int32_t>* run_samples_ = nullptr;
+  std::vector<int32_t> details_;      // in carry_.details, by the number in shown_
   std::vector<HostPart> host_parts_;  // scratch
-  std::vector<GilWait> gil_waits_;
 };
 
 }  // namespace
 
 void AttributeGaps(const AttributionInput& input, Places& places, DeviceReport* report) {
-  Attributor(input, places, report).Run();
+  AttributionCarry carry;
+  Attributor(input, places, &carry, report).Run(nullptr);
+  report->causes = carry.totals.Take(places.texts(), carry.details);
+  AddMeanwhile(input.timeline, input.evidence, places, carry.gil_waits, report);
+}
+
+void AttributeWindow(const AttributionInput& input, int64_t until_ns,
+                     const std::vector<int32_t>& samples, Places& places, AttributionCarry* carry,
+                     DeviceReport* report) {
+  Attributor attributor(input, places, carry, report);
+  attributor.Run(&samples);
+  attributor.ReadOpsBefore(until_ns);
 }
 
 }  // namespace gpuprobe::tools

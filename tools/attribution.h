@@ -7,12 +7,18 @@
 #define GPUPROBE_TOOLS_ATTRIBUTION_H_
 
 #include <cstdint>
+#include <limits>
+#include <string>
+#include <unordered_map>
+#include <vector>
 
 #include "tools/analysis.h"
+#include "tools/cause_totals.h"
 #include "tools/device_activity.h"
 #include "tools/host_split.h"
 #include "tools/host_view.h"
 #include "tools/interval_set.h"
+#include "tools/meanwhile.h"
 #include "tools/places.h"
 #include "tools/stream_order.h"
 #include "tools/timeline.h"
@@ -54,8 +60,42 @@ struct AttributionInput {
   const Lane& unseen;  // of this device: UnseenTimes()
 };
 
+// The blocking call that let the device run dry, and how much of the time for which it kept its
+// thread from running ahead is not charged yet (rule 6).
+struct Drain {
+  int32_t call = -1;
+  int32_t considered = -1;  // last call that was looked at
+  int32_t thread = -1;      // who feeds the device since
+  int64_t left_ns = 0;
+  // What `call` is shown as, where its window is gone (AttributionCarry); else found when charged.
+  bool named = false;
+  Cause cause = Cause::kUnknown;
+  int32_t where = -1, detail = -1, sample = -1;  // detail and sample as numbered in the run
+};
+
 // Fills parts and causes of `report`, whose gaps MeasureDevice() has found.
 void AttributeGaps(const AttributionInput& input, Places& places, DeviceReport* report);
+
+// What the attribution of one device takes from one window of a long run to the next
+// (windowed_analysis.h). Indices of calls are those of the window at hand: who makes the next one
+// renumbers them. Samples are numbered as in the whole run.
+struct AttributionCarry {
+  std::vector<Drain> drains;  // by process
+  int64_t busy_until_ns = std::numeric_limits<int64_t>::min();
+  int64_t read_until_ns = std::numeric_limits<int64_t>::min();  // operations before it are read
+  uint32_t gaps = 0;                                            // so far
+  CauseTotals totals;
+  std::vector<std::string> details;  // of totals
+  std::unordered_map<std::string, int32_t> detail_ids;
+  std::vector<GilWait> gil_waits;
+};
+
+// The same for the gaps of one window: fills the parts of `report`, and adds to `carry` what
+// AttributeGaps() makes causes of. `until_ns`: operations that start before it have been looked at
+// when it returns. `samples`: index in the window -> in the run.
+void AttributeWindow(const AttributionInput& input, int64_t until_ns,
+                     const std::vector<int32_t>& samples, Places& places, AttributionCarry* carry,
+                     DeviceReport* report);
 
 }  // namespace gpuprobe::tools
 

@@ -16,7 +16,7 @@ void CauseTotals::Sum::Add(uint32_t in_gap, const GapPart& part) {
   total_ns += length_ns;
   in_gap_ns += length_ns;
   longest_ns = std::max(longest_ns, in_gap_ns);
-  if (example_call < 0) example_call = part.call;
+  if (example_call == -1) example_call = part.call;
 }
 
 bool CauseTotals::IsNewSample(size_t cause, size_t sample) {

@@ -20,6 +20,17 @@ class CauseTotals {
   // Gaps in ascending order; a part may come in pieces. `detail`: what Take() calls it, -1:
   // nothing.
   void Add(uint32_t gap, const GapPart& part, int32_t detail);
+  // Calls are numbered anew: renumber(call) for each example. -1 and below stay.
+  template <typename F>
+  void RenumberCalls(F renumber) {
+    const auto apply = [&](Sum& sum) {
+      if (sum.example_call >= 0) sum.example_call = renumber(sum.example_call);
+    };
+    for (Sum& cause : causes_) apply(cause);
+    for (auto& sites : sites_) {
+      for (Site& site : sites) apply(site);
+    }
+  }
   // By total, descending; causes without time are left out. Of the details of a site, the one that
   // took the most time is shown.
   std::vector<CauseTotal> Take(const std::vector<std::string>& places,

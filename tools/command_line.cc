@@ -97,6 +97,19 @@ absl::Status SetExplain(const std::string& value, CommandLine* out) {
   return absl::OkStatus();
 }
 
+absl::Status SetWindows(const std::string& value, CommandLine* out) {
+  if (value == "auto") {
+    out->windows = WindowsChoice::kAuto;
+  } else if (value == "always") {
+    out->windows = WindowsChoice::kAlways;
+  } else if (value == "never") {
+    out->windows = WindowsChoice::kNever;
+  } else {
+    return Invalid("windows", value, "auto, always or never");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status AddFailCondition(const std::string& value, CommandLine* out) {
   absl::StatusOr<FailCondition> condition = ParseFailCondition(value);
   if (!condition.ok()) return condition.status();
@@ -113,6 +126,7 @@ absl::Status SetOption(const std::string& option, const std::string& value, Comm
   if (option == "min-gap") return SetMinGap(value, out);
   if (option == "top") return SetNumber(option, value, &out->top);
   if (option == "explain") return SetExplain(value, out);
+  if (option == "windows") return SetWindows(value, out);
   if (option == "fail-if") return AddFailCondition(value, out);
   if (value.empty()) return Invalid(option, value, "a file name");
   out->output = value;
@@ -121,7 +135,7 @@ absl::Status SetOption(const std::string& option, const std::string& value, Comm
 
 bool KnownOption(const std::string& option) {
   for (const char* known : {"format", "device", "process", "from", "to", "min-gap", "top",
-                            "explain", "output", "fail-if"}) {
+                            "explain", "windows", "output", "fail-if"}) {
     if (option == known) return true;
   }
   return false;
@@ -211,6 +225,9 @@ std::string HelpText() {
       "  --top N                  rows to list; 0: all (json and csv: all by default)\n"
       "  --explain N|TIME         of gaps: one of them from end to end, by its place in the list\n"
       "                           or by a time in it, as --from takes it\n"
+      "  --windows auto|always|never  read the run in windows of bounded memory, without steps "
+      "and\n"
+      "                           warm-up; auto: where its files are large\n"
       "  --output FILE            default: standard output\n"
       "  --fail-if CONDITION      diff: exit code 4 if it holds; may stand several times. "
       "'idle>+5%',\n"

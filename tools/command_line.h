@@ -32,6 +32,10 @@ struct ExplainTarget {
   std::optional<TimePoint> at;  // set: instead of the rank
 };
 
+// Is the run read in windows (windowed_run.h)? kAuto: where it is large. The others are for tests,
+// and for who knows better.
+enum class WindowsChoice : uint8_t { kAuto, kAlways, kNever };
+
 struct CommandLine {
   bool help = false, version = false;
   ReportKind report = ReportKind::kSummary;
@@ -41,6 +45,7 @@ struct CommandLine {
   std::optional<TimePoint> from, to;
   std::optional<int64_t> min_gap_ns;
   std::optional<int> top;
+  WindowsChoice windows = WindowsChoice::kAuto;
   std::optional<ExplainTarget> explain;  // only with ReportKind::kGaps
   std::string output;
   std::vector<FailCondition> fail_if;  // `diff` only

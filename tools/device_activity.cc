@@ -15,6 +15,7 @@ Scope::Scope(const Timeline& timeline, const Options& options)
 }
 
 size_t DeviceActivity::FirstReaching(const Timeline& timeline, const Window& window) const {
+  if (coarse) return 0;
   // What began before the last busy time that is under way or over had ended by then.
   const int64_t from_ns = busy.LastBeginBy(window.start_ns);
   const auto first = std::partition_point(
@@ -136,6 +137,7 @@ class DeviceMeter {
     report_.compute_ns = sweep_.compute.total();
     report_.communication_ns = sweep_.working.total() - sweep_.compute.total();
     report_.copy_ns = sweep_.busy.total() - sweep_.working.total();
+    report_.all_gaps = report_.gaps.size();
     return std::move(report_);
   }
 

@@ -37,6 +37,7 @@ struct DeviceActivity {
   std::vector<int32_t> ops;     // in scope, in order of start: index in Timeline::ops
   std::vector<bool> processes;  // in scope, with operations here, timed or not
   IntervalSet busy;             // their union
+  bool coarse = false;          // `busy` tells sums alone: of a run that is read in windows
   int64_t end_ns = std::numeric_limits<int64_t>::min();  // of the last to end
   Lane others;  // what processes outside the scope ran; id: process
 

@@ -76,6 +76,24 @@ std::string DamageText(const proto::Damage& damage) {
   return "";
 }
 
+// Is it asked for in the second of two passes? Ranges of markers are not: steps alone use them.
+bool IsOfRecords(const Packet& packet) {
+  switch (packet.data_case()) {
+    case Packet::kDictionary:
+    case Packet::kKernels:
+    case Packet::kApi:
+    case Packet::kCopies:
+    case Packet::kSets:
+    case Packet::kSyncs:
+    case Packet::kGraphs:
+    case Packet::kOverheads:
+    case Packet::kCudaEvents:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 int32_t FileLoader::InternName(const std::string& name) {
@@ -172,6 +190,30 @@ void FileLoader::MergeDevices() {
   renumber(&timeline.untimed);
   renumber(&timeline.syncs);
   renumber(&timeline.streams);
+  const auto renumber_one = [&renumbered](int32_t* device) {
+    if (*device >= 0) *device = renumbered[static_cast<size_t>(*device)];
+  };
+  for (OpenedFile& opened : opened_) {
+    for (FrameOutline& frame : opened.frames) {
+      for (int32_t& device : frame.devices) renumber_one(&device);
+    }
+    for (auto& [id, file] : opened.states) {
+      for (auto& [ordinal, device] : file.devices) renumber_one(&device);
+      std::map<std::tuple<int32_t, uint32_t, uint32_t>, int32_t> streams;
+      for (const auto& [key, stream] : file.streams) {
+        auto [device, context, number] = key;
+        renumber_one(&device);
+        streams.emplace(std::tuple(device, context, number), stream);
+      }
+      file.streams = std::move(streams);
+    }
+  }
+  std::set<std::pair<int32_t, int32_t>> process_devices;
+  for (auto [process, device] : process_devices_) {
+    renumber_one(&device);
+    process_devices.insert({process, device});
+  }
+  process_devices_ = std::move(process_devices);
 }
 
 int32_t FileLoader::StreamOf(int32_t device, uint32_t context, uint32_t stream, FileState* file) {
@@ -388,24 +430,29 @@ void FileLoader::LoadFrame(proto::Frame* frame, FileState* file) {
   for (const Packet& packet : frame->trace.packet()) {
     if (packet.has_process()) LoadProcess(packet.process(), file);
   }
-  auto batch = frame->batches.batches().begin();
-  const auto last_batch = frame->batches.batches().end();
-  for (int i = 0; i < frame->trace.packet_size(); ++i) {
-    if (batch != last_batch && batch->packet == i) {
-      if (batch->kernels != nullptr) LoadKernels(batch->kernels, file);
-      if (batch->api != nullptr) LoadApi(batch->api, file);
-      ++batch;
-    } else {
-      LoadPacket(frame->trace.packet(i), header, file);
-    }
-    if (pending_records_ >= kMostPendingRecords) MergeLanes(*file);
-  }
-  MergeLanes(*file);
+  LoadPackets(frame, file);
   if (header.written_ns() != 0) {
     file->last_ns = std::max(file->last_ns, header.written_ns());
     file->previous_written_ns = header.written_ns();
     if (header.records() > 0) file->previous_records_ns = header.written_ns();
   }
+}
+
+void FileLoader::LoadPackets(proto::Frame* frame, FileState* file) {
+  auto batch = frame->batches.batches().begin();
+  const auto last_batch = frame->batches.batches().end();
+  for (int i = 0; i < frame->trace.packet_size(); ++i) {
+    const Packet& packet = frame->trace.packet(i);
+    if (batch != last_batch && batch->packet == i) {
+      if (batch->kernels != nullptr) LoadKernels(batch->kernels, file);
+      if (batch->api != nullptr) LoadApi(batch->api, file);
+      ++batch;
+    } else if (part_ != Part::kRecords || IsOfRecords(packet)) {
+      LoadPacket(packet, frame->header(), file);
+    }
+    if (pending_records_ >= kMostPendingRecords) MergeLanes(*file);
+  }
+  MergeLanes(*file);
 }
 
 void FileLoader::AddDamage(const proto::TraceReader& reader) {
@@ -522,6 +569,80 @@ absl::Status FileLoader::Load(const std::string& path) {
   return absl::OkStatus();
 }
 
+absl::Status FileLoader::LoadOutline(const std::string& path) {
+  part_ = Part::kOutline;
+  absl::StatusOr<std::unique_ptr<proto::TraceReader>> opened =
+      proto::TraceReader::Open(path, proto::TraceReader::Batches::kNone);
+  if (!opened.ok()) return opened.status();
+  proto::TraceReader& reader = **opened;
+  run_->timeline.inputs.push_back({path, reader.file_bytes()});
+  input_ = Last(run_->timeline.inputs);
+  states_.clear();
+  std::vector<FrameOutline> frames;
+  proto::Frame frame;
+  while (reader.Next(&frame)) {
+    const FrameHeader& header = frame.header();
+    frames.push_back(
+        {header.first_ns(), header.last_ns(), header.written_ns(), header.records(), -1, {}});
+    FileState* file = StateOf(header, path);
+    if (file == nullptr) continue;
+    frame_devices_.clear();
+    LoadFrame(&frame, file);
+    frames.back().process = file->process;
+    frames.back().devices = frame_devices_;
+  }
+  CloseFile(reader);
+  OpenedFile& kept = opened_.emplace_back();
+  kept.path = path;
+  kept.input = input_;
+  kept.states = std::move(states_);
+  kept.frames = std::move(frames);
+  states_.clear();
+  return absl::OkStatus();
+}
+
+bool FileLoader::LoadNextRecords(size_t index) {
+  OpenedFile& opened = opened_[index];
+  part_ = Part::kRecords;
+  // What a growing file has gained since is no part of the outline.
+  if (opened.frames_read == opened.frames.size()) return false;
+  if (opened.reader == nullptr) {
+    auto reader = proto::TraceReader::Open(opened.path, proto::TraceReader::Batches::kColumns);
+    if (!reader.ok()) return false;
+    opened.reader = *std::move(reader);
+  }
+  proto::Frame frame;
+  if (!opened.reader->Next(&frame)) return false;
+  ++opened.frames_read;
+  const auto state = opened.states.find(frame.header().file_id());
+  if (state == opened.states.end()) return true;  // another file's trace once more
+  input_ = opened.input;
+  state->second.ids = {};
+  LoadPackets(&frame, &state->second);
+  return true;
+}
+
+void FileLoader::FinishRecords() {
+  for (OpenedFile& opened : opened_) {
+    const size_t missing = opened.frames.size() - opened.frames_read;
+    opened.reader.reset();
+    if (missing == 0) continue;
+    InputFile& input = run_->timeline.inputs[static_cast<size_t>(opened.input)];
+    input.complete = false;
+    run_->notices.push_back(absl::StrCat(opened.path, ": the records of ",
+                                         FormatPlural(missing, "frame"),
+                                         " cannot be read, though the frames seem whole"));
+  }
+  SayImpossible();
+}
+
+void FileLoader::SayImpossible() {
+  if (impossible_records_ == 0) return;
+  run_->notices.push_back(absl::StrCat(FormatPlural(impossible_records_, "host record"),
+                                       " with impossible times or an unknown name: left out"));
+  impossible_records_ = 0;
+}
+
 double FileLoader::ExpectedInTheEnd(size_t records) const {
   if (expected_bytes_ <= read_bytes_ || read_bytes_ == 0) return 0;
   constexpr double kMargin = 1.05;
@@ -546,10 +667,7 @@ void FileLoader::Finish() {
                      ": a file without a record (nothing happened, or killed before the "
                      "first flush)"));
   }
-  if (impossible_records_ > 0) {
-    run_->notices.push_back(absl::StrCat(FormatPlural(impossible_records_, "host record"),
-                                         " with impossible times or an unknown name: left out"));
-  }
+  SayImpossible();
 }
 
 }  // namespace gpuprobe::tools

@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -49,10 +51,32 @@ class FileLoader {
   // several after `cat a b`. Fails, adding nothing, if the file is no trace.
   absl::Status Load(const std::string& path);
 
+  // In two passes, for runs that are too long to be held at once: Load()'s everything but the
+  // records, with the ids that they will have; then the records of one frame after the other, of
+  // whichever file. What appends to the Timeline in the second pass are records, and streams and
+  // threads that none but synchronisations, events and overhead name.
+  struct FrameOutline {
+    int64_t first_ns, last_ns, written_ns;  // as the frame says; 0: no timed record, not told
+    uint64_t records;
+    int32_t process;
+    std::vector<int32_t> devices;  // that have operations in it
+  };
+  absl::Status LoadOutline(const std::string& path);
+  size_t files() const { return opened_.size(); }
+  const std::vector<FrameOutline>& FramesOf(size_t file) const { return opened_[file].frames; }
+  // Appends the records of the file's next frame; false: there is none, or it cannot be read.
+  bool LoadNextRecords(size_t file);
+  // After the second pass: notices.
+  void FinishRecords();
+  // Which process has operations on which device.
+  const std::set<std::pair<int32_t, int32_t>>& process_devices() const { return process_devices_; }
+
   // After the last file: notices that concern all of them.
   void Finish();
 
   const RecordRuns& runs() const { return runs_; }
+  // For who has taken the records: the next ones begin at 0.
+  RecordRuns TakeRuns() { return std::exchange(runs_, {}); }
   // What others have appended to the Timeline since is a piece of its own (merge_runs.h).
   void EndPiece();
   // Keeps the host samples until all files are read: SampleLoader::Finish adds them.
@@ -135,7 +159,18 @@ class FileLoader {
     ClockReader clock;
   };
 
+  enum class Part : uint8_t { kAll, kOutline, kRecords };
+  struct OpenedFile {
+    std::string path;
+    int32_t input;
+    std::map<uint64_t, FileState> states;
+    std::vector<FrameOutline> frames;
+    std::unique_ptr<proto::TraceReader> reader;  // of the second pass
+    size_t frames_read = 0;
+  };
   void LoadFrame(proto::Frame* frame, FileState* file);
+  // The packets of a frame that `part_` asks for, and the records of their lanes in order.
+  void LoadPackets(proto::Frame* frame, FileState* file);
   void LoadPacket(const Packet& packet, const FrameHeader& header, FileState* file);
   void LoadDictionary(const Dictionary& dictionary, FileState* file);
   void DescribeDevice(const DeviceInfo& info, FileState* file);
@@ -168,6 +203,7 @@ class FileLoader {
   // before.
   FileState* StateOf(const FrameHeader& header, const std::string& path);
   void CloseFile(const proto::TraceReader& reader);
+  void SayImpossible();
   void AddDamage(const proto::TraceReader& reader);
 
   bool Believable(int64_t start_ns, int64_t end_ns) { return budget_.Believable(start_ns, end_ns); }
@@ -209,6 +245,10 @@ class FileLoader {
   SampleLoader samples_;
   MarkerNamer marker_namer_;
   uint64_t impossible_records_ = 0, empty_files_ = 0;
+  Part part_ = Part::kAll;
+  std::vector<OpenedFile> opened_;
+  std::set<std::pair<int32_t, int32_t>> process_devices_;
+  std::vector<int32_t> frame_devices_;
 };
 
 }  // namespace gpuprobe::tools

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "tools/flat_map.h"
 
@@ -17,11 +18,12 @@ bool IsPageableCopy(const Timeline& timeline, const GpuOp& op) {
 }
 
 struct HostView::Scratch {
-  explicit Scratch(const Timeline& timeline)
-      : first_device(timeline.processes.size(), -1),
+  Scratch(const Timeline& timeline, std::vector<int32_t> first_devices)
+      : first_device(std::move(first_devices)),
         lane_size(timeline.threads.size(), 0),
         last_op(timeline.threads.size(), -1),
         unanswered(timeline.threads.size(), 0) {
+    first_device.resize(timeline.processes.size(), -1);
     for (const SyncOp& sync : timeline.syncs) {
       const int32_t device =
           sync.device < 0 && sync.stream >= 0 ? timeline.streams[sync.stream].device : sync.device;
@@ -50,8 +52,9 @@ struct HostView::Scratch {
   FlatMap<ThreadAndDevice, Chain> chains;
 };
 
-HostView::HostView(const Timeline& timeline) : timeline_(timeline) {
-  Scratch scratch(timeline);
+HostView::HostView(const Timeline& timeline, std::vector<int32_t> first_devices)
+    : timeline_(timeline) {
+  Scratch scratch(timeline, std::move(first_devices));
   ReadOps(&scratch);
   FindRoles(&scratch);
   ReadCalls(&scratch);

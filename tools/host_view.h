@@ -50,7 +50,10 @@ inline constexpr int64_t kQueueFullNs = 100'000;
 
 class HostView {
  public:
-  explicit HostView(const Timeline& timeline);
+  explicit HostView(const Timeline& timeline) : HostView(timeline, {}) {}
+  // `first_devices`: by process, the first device that it uses or -1, where the timeline holds only
+  // a part of the run; may be shorter.
+  HostView(const Timeline& timeline, std::vector<int32_t> first_devices);
 
   Role RoleOf(int32_t call) const { return roles_[call]; }
   CallClass ClassOf(int32_t call) const;

@@ -130,6 +130,12 @@ uint64_t LinkOps(const Indices& indices, Timeline* timeline) {
 
 }  // namespace
 
+std::string OtherClockNotice(uint64_t moved) {
+  return absl::StrCat(FormatPlural(moved, "GPU record"),
+                      " with times that cannot belong to the call that submitted them: "
+                      "counted, not used");
+}
+
 void LinkCalls(LoadedRun* run) {
   Timeline& timeline = run->timeline;
   const std::vector<SymbolTraits> traits = TraitsOf(timeline.symbols);
@@ -137,12 +143,7 @@ void LinkCalls(LoadedRun* run) {
   run->folded_driver_calls = FoldDriverCalls(traits, &indices, &timeline);
   AddCalls(traits, timeline.calls, &indices);
   const uint64_t moved = LinkOps(indices, &timeline);
-  if (moved > 0) {
-    run->notices.push_back(
-        absl::StrCat(FormatPlural(moved, "GPU record"),
-                     " with times that cannot belong to the call that submitted them: "
-                     "counted, not used"));
-  }
+  if (moved > 0) run->notices.push_back(OtherClockNotice(moved));
   for (SyncOp& sync : timeline.syncs) {
     sync.call = indices[static_cast<size_t>(sync.process)].Find(sync.correlation);
   }

@@ -5,6 +5,9 @@
 #ifndef GPUPROBE_TOOLS_LINK_CALLS_H_
 #define GPUPROBE_TOOLS_LINK_CALLS_H_
 
+#include <cstdint>
+#include <string>
+
 #include "tools/trace_loader.h"
 
 namespace gpuprobe::tools {
@@ -13,6 +16,7 @@ namespace gpuprobe::tools {
 // and SyncOp::call, and moves operations whose times cannot belong to the call that submitted them
 // (hours away: a record in another clock's domain) to Timeline::untimed, with a notice.
 void LinkCalls(LoadedRun* run);
+std::string OtherClockNotice(uint64_t moved);
 
 }  // namespace gpuprobe::tools
 

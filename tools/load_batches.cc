@@ -85,6 +85,10 @@ void FileLoader::OpLane::Take(const Batch& columns, size_t first, size_t end) {
 
 FileLoader::Lane FileLoader::LaneOf(const proto::GpuColumns& columns, FileState* file) {
   const int32_t device = DeviceOf(columns.device, file);
+  if (part_ == Part::kOutline) {
+    process_devices_.insert({file->process, device});
+    frame_devices_.push_back(device);
+  }
   return {device, StreamOf(device, columns.context, columns.stream, file)};
 }
 
@@ -107,6 +111,7 @@ void FileLoader::AddUntimed(const proto::GpuColumns& columns, size_t i, uint8_t 
 // Takes out what has no times that can be true, and puts the rest in order.
 template <typename Batch>
 void FileLoader::AddOps(Batch* columns, const OpLane& lane) {
+  if (columns->count == 0) return;  // an outline
   if (columns->timing != proto::RecordTiming::kValid) {
     for (size_t i = 0; i < columns->count; ++i) {
       AddUntimed(*columns, i, static_cast<uint8_t>(columns->timing), lane);
@@ -179,6 +184,8 @@ void FileLoader::LoadGraphs(const GraphBatch& batch, const FrameHeader& header, 
 }
 
 void FileLoader::LoadApi(proto::ApiColumns* columns, FileState* file) {
+  const int32_t thread = ThreadOf(columns->thread, file);
+  if (columns->count == 0) return;  // an outline
   const std::vector<int32_t>& symbols = file->ids.symbols;
   const auto known = [&symbols](uint32_t symbol) { return Lookup(symbols, symbol) >= 0; };
   const bool all_known = std::all_of(columns->symbol.begin(), columns->symbol.end(), known);
@@ -198,7 +205,6 @@ void FileLoader::LoadApi(proto::ApiColumns* columns, FileState* file) {
     Select(selected_, columns);
     piece_ends_ = {columns->count};
   }
-  const int32_t thread = ThreadOf(columns->thread, file);
   size_t first = 0;
   for (const size_t end : piece_ends_) {
     call_lanes_.push_back(
@@ -294,7 +300,7 @@ void FileLoader::LoadSyncs(const SyncBatch& batch, const FrameHeader& header, Fi
   proto::SyncColumns& columns = columns_.syncs;
   proto::Decode(batch, header, &columns);
   run_->timeline.processes[static_cast<size_t>(file->process)].has_sync_records |=
-      columns.count > 0;
+      columns.count > 0 || (part_ == Part::kOutline && batch.count() > 0);
   for (size_t i = 0; i < columns.count; ++i) {
     if (!Believable(columns.start_ns[i], columns.end_ns[i])) {
       ++impossible_records_;

@@ -16,9 +16,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "tools/activity_stats.h"
 #include "tools/command_line.h"
 #include "tools/diff.h"
 #include "tools/format_text.h"
+#include "tools/format_units.h"
 #include "tools/input_files.h"
 #include "tools/output.h"
 #include "tools/report.h"
@@ -27,8 +29,10 @@
 #include "tools/report_gaps.h"
 #include "tools/report_parts.h"
 #include "tools/run_figures.h"
+#include "tools/run_size.h"
 #include "tools/symbolize.h"
 #include "tools/trace_loader.h"
+#include "tools/windowed_run.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -141,20 +145,83 @@ struct AnalysedRun {
   LoadedRun run;
   Options options;
   Analysis analysis;
+  std::optional<ActivityTables> tables;  // of a run that was read in windows
 };
 
-absl::StatusOr<AnalysedRun> LoadAndAnalyse(const CommandLine& command, const InputFiles& files) {
+// Those that need no record once its window is over.
+bool ReadsInWindows(const CommandLine& command) {
+  switch (command.report) {
+    case ReportKind::kSummary:
+    case ReportKind::kWaits:
+    case ReportKind::kKernels:
+    case ReportKind::kCopies:
+    case ReportKind::kApi:
+      return true;
+    case ReportKind::kGaps:
+      return !command.explain.has_value();
+    default:
+      return false;
+  }
+}
+
+// Rather a sentence than a kill.
+absl::Status CheckMemory(const CommandLine& command, uint64_t trace_bytes, uint64_t available) {
+  const uint64_t needed = WholeRunBytes(trace_bytes);
+  if (available == 0 || needed <= available) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat(ReportName(command.report), " holds the whole run at once, about ",
+                   FormatBytes(needed), ", and ", FormatBytes(available),
+                   " are free; summary, gaps, waits, kernels, copies and api do not, and --windows "
+                   "never tries it all the same"));
+}
+
+absl::Status CheckInternal(const Analysis& analysis) {
+  if (analysis.internal_error.empty()) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat("internal error, no figures shown: ", analysis.internal_error));
+}
+
+absl::StatusOr<AnalysedRun> AnalyseInWindows(const CommandLine& command, const InputFiles& files) {
+  WindowedOptions windows;
+  windows.with_tables = command.report == ReportKind::kKernels ||
+                        command.report == ReportKind::kCopies || command.report == ReportKind::kApi;
+  windows.prepare = [](Timeline* timeline) { Symbolize({}, timeline); };
+  windows.choose = [&command](const Timeline& timeline) { return MakeOptions(timeline, command); };
+  absl::StatusOr<WindowedRun> run = LoadInWindows(files, windows);
+  if (!run.ok()) return run.status();
+  if (absl::Status status = CheckInternal(run->analysis); !status.ok()) return status;
+  return AnalysedRun{std::move(run->run), run->options, std::move(run->analysis),
+                     std::move(run->tables)};
+}
+
+absl::StatusOr<AnalysedRun> AnalyseAtOnce(const CommandLine& command, const InputFiles& files) {
   absl::StatusOr<LoadedRun> run = LoadRun(files);
   if (!run.ok()) return run.status();
   Symbolize({}, &run->timeline);
   const absl::StatusOr<Options> options = MakeOptions(run->timeline, command);
   if (!options.ok()) return options.status();
   Analysis analysis = Analyse(run->timeline, *options);
-  if (!analysis.internal_error.empty()) {
-    return absl::InternalError(
-        absl::StrCat("internal error, no figures shown: ", analysis.internal_error));
+  if (absl::Status status = CheckInternal(analysis); !status.ok()) return status;
+  return AnalysedRun{*std::move(run), *options, std::move(analysis), std::nullopt};
+}
+
+absl::StatusOr<AnalysedRun> LoadAndAnalyse(const CommandLine& command, const InputFiles& files) {
+  if (command.windows == WindowsChoice::kNever) return AnalyseAtOnce(command, files);
+  const bool always = command.windows == WindowsChoice::kAlways;
+  if (always && !ReadsInWindows(command)) {
+    return absl::InvalidArgumentError(absl::StrCat("--windows always: ", ReportName(command.report),
+                                                   command.explain.has_value() ? " --explain" : "",
+                                                   " needs the whole run"));
   }
-  return AnalysedRun{*std::move(run), *options, std::move(analysis)};
+  const uint64_t trace_bytes = TraceBytes(files), available = AvailableMemoryBytes();
+  if (always || (ReadsInWindows(command) && IsForWindows(trace_bytes, available))) {
+    absl::StatusOr<AnalysedRun> run = AnalyseInWindows(command, files);
+    // Other tools' files among gpuprobe's: said by LoadRun().
+    if (always || !absl::IsUnimplemented(run.status())) return run;
+  }
+  if (absl::Status status = CheckMemory(command, trace_bytes, available); !status.ok())
+    return status;
+  return AnalyseAtOnce(command, files);
 }
 
 int FinishReport(const std::string& text, const std::vector<std::string>& inputs,
@@ -180,6 +247,7 @@ int Report(const CommandLine& command, const InputFiles& files) {
   const absl::StatusOr<AnalysedRun> analysed = LoadAndAnalyse(command, files);
   if (!analysed.ok()) return Fail(std::string(analysed.status().message()));
   ReportInput input = {analysed->run, analysed->analysis, analysed->options, command.top};
+  if (analysed->tables) input.tables = &*analysed->tables;
   ReportKind kind = command.report;
   if (command.explain.has_value()) {
     kind = ReportKind::kGap;

@@ -26,13 +26,20 @@ target_link_libraries(gpuprobe_symbolize PUBLIC absl::status absl::statusor
 
 gpuprobe_offline_library(gpuprobe_report report.cc report_parts.cc report_summary.cc trust.cc report_gaps.cc report_gap.cc report_waits.cc
                          report_activity.cc report_steps.cc report_hot.cc report_diff.cc report_info.cc report_dump.cc
-                         hot.cc run_figures.cc diff.cc dump_records.cc dump_timeline.cc dump_samples.cc info_samples.cc activity_stats.cc
+                         hot.cc run_figures.cc diff.cc dump_records.cc dump_timeline.cc dump_samples.cc info_samples.cc activity_stats.cc activity_counter.cc
                          command_line.cc output.cc)
-target_link_libraries(gpuprobe_report PUBLIC gpuprobe_loader gpuprobe_analysis gpuprobe_format PRIVATE gpuprobe_import)
+target_link_libraries(gpuprobe_report PUBLIC gpuprobe_loader gpuprobe_analysis gpuprobe_format absl::flat_hash_map
+                      PRIVATE gpuprobe_import)
+
+# Runs too long to be held at once.
+gpuprobe_offline_library(gpuprobe_windowed windowed_run.cc windowed_analysis.cc window_reader.cc
+                         window_carry.cc kept_gaps.cc run_size.cc)
+target_link_libraries(gpuprobe_windowed PUBLIC gpuprobe_loader gpuprobe_analysis gpuprobe_report
+                      PRIVATE gpuprobe_import absl::strings Threads::Threads)
 
 gpuprobe_offline_tool(probe-report main.cc)
 target_compile_definitions(probe-report PRIVATE GPUPROBE_VERSION="${PROJECT_VERSION}")
-target_link_libraries(probe-report PRIVATE gpuprobe_report gpuprobe_symbolize)
+target_link_libraries(probe-report PRIVATE gpuprobe_windowed gpuprobe_report gpuprobe_symbolize)
 get_target_property(_static probe-report GPUPROBE_STATIC)
 if(_static)
   target_sources(probe-report PRIVATE import/no_dlopen.cc)

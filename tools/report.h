@@ -19,6 +19,8 @@
 
 namespace gpuprobe::tools {
 
+struct ActivityTables;
+
 enum class ReportKind {
   kSummary,
   kGaps,
@@ -48,6 +50,9 @@ struct ReportInput {
   Options options;                        // the window in absolute trace time
   std::optional<int> top;                 // rows to list; nullopt: the report's default; 0: all
   std::optional<GapChoice> explain = {};  // for ReportKind::kGap, which FindGap() has found
+  // Of a run that was read in windows (LoadedRun::counted): the tables, which its records would
+  // give.
+  const ActivityTables* tables = nullptr;
 };
 
 // Everything but `dump`, which is a stream (report_dump.h), and `diff`, which has two inputs

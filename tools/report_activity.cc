@@ -156,12 +156,15 @@ std::string Csv(const Layout& layout, const ActivityTable& activity, const Repor
 }
 
 ActivityTable Kernels(const ReportInput& input) {
+  if (input.tables != nullptr) return input.tables->kernels;
   return KernelTable(input.run.timeline, input.analysis, input.options);
 }
 ActivityTable Copies(const ReportInput& input) {
+  if (input.tables != nullptr) return input.tables->copies;
   return CopyTable(input.run.timeline, input.analysis, input.options);
 }
 ActivityTable Api(const ReportInput& input) {
+  if (input.tables != nullptr) return input.tables->api;
   return ApiTable(input.run.timeline, input.analysis, input.options);
 }
 

@@ -127,7 +127,7 @@ std::string GapsText(const ReportInput& input) {
     absl::StrAppend(&out, "GPU ", device.device, ": ", FormatPlural(device.listed_gaps, "gap"),
                     " of at least ", FormatDuration(input.options.min_gap_ns), ", ",
                     FormatDuration(device.listed_gaps_ns), " of ", FormatDuration(device.idle_ns),
-                    " idle (", FormatPlural(device.gaps.size(), "gap"), " in all)\n");
+                    " idle (", FormatPlural(device.all_gaps, "gap"), " in all)\n");
   }
   const std::vector<ListedGap> listed = ListGaps(input);
   if (listed.empty()) return out;
@@ -180,7 +180,7 @@ std::string GapsJson(const ReportInput& input) {
     known ? json.Value(device.idle_ns) : json.Null();
     json.Field("count", known ? device.listed_gaps : 0)
         .Field("total_ns", known ? device.listed_gaps_ns : 0);
-    json.Field("all_count", known ? device.gaps.size() : 0).EndObject();
+    json.Field("all_count", known ? device.all_gaps : 0).EndObject();
   }
   json.EndArray();
   json.Key("gaps").BeginArray();

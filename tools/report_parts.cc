@@ -193,6 +193,12 @@ const char* MemoryKind(uint8_t memory_kind) {
 KernelRecordsCheck CheckKernelRecords(const ReportInput& input) {
   const Timeline& timeline = input.run.timeline;
   KernelRecordsCheck check;
+  if (input.run.counted) {
+    check.launches = input.run.counted->launches;
+    check.unavailable = check.launches > 0 && !input.run.counted->any_kernel;
+    if (check.unavailable) check.reason = WhyNoKernelRecords(input.run);
+    return check;
+  }
   for (const HostCall& call : timeline.calls) {
     check.launches +=
         call.symbol >= 0 && call.result == 0 &&

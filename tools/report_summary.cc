@@ -211,7 +211,7 @@ void WriteDevice(const ReportInput& input, const DeviceReport& device, bool know
   json->Key("gaps").BeginObject().Field("min_gap_ns", input.options.min_gap_ns);
   json->Field("count", known ? device.listed_gaps : 0);
   json->Field("total_ns", known ? device.listed_gaps_ns : 0);
-  json->Field("all_count", known ? device.gaps.size() : 0).EndObject();
+  json->Field("all_count", known ? device.all_gaps : 0).EndObject();
   if (known) {
     WriteCauses(device, json);
   } else {

@@ -238,6 +238,50 @@ bool ProcessCapture::told_not_to_record() const {
   });
 }
 
+LoadedOutline::LoadedOutline() = default;
+LoadedOutline::LoadedOutline(LoadedOutline&&) = default;
+LoadedOutline::~LoadedOutline() = default;
+
+absl::StatusOr<LoadedOutline> LoadOutline(const InputFiles& files) {
+  for (const std::string& path : files.paths) {
+    const SourceFormat format = DetectSourceOfFile(path).format;
+    if (format != SourceFormat::kOther) {
+      return absl::UnimplementedError(
+          absl::StrCat(path, ": only gpuprobe's own traces are read in windows"));
+    }
+  }
+  LoadedOutline outline;
+  outline.run = std::make_unique<LoadedRun>();
+  LoadedRun& run = *outline.run;
+  run.name = files.run_name;
+  run.unusable = files.unusable;
+  run.notices = files.notices;
+  outline.loader = std::make_unique<FileLoader>(&run);
+  for (const std::string& path : files.paths) {
+    const absl::Status status = outline.loader->LoadOutline(path);
+    if (!status.ok()) run.unusable.push_back({path, std::string(status.message())});
+  }
+  if (run.timeline.inputs.empty()) return absl::InvalidArgumentError(NothingReadable(run.unusable));
+  outline.loader->Finish();
+  outline.shifts = AlignClocks(&run);
+  outline.loader->samples()->Finish(outline.shifts);
+  CheckAligned(&run);
+  NoteSeveralRuns(&run);
+  SortTimeline({}, &run.timeline);
+  outline.shifts.resize(run.timeline.processes.size(), 0);
+  return outline;
+}
+
+void ShiftRecords(const std::vector<int64_t>& shifts, Timeline* records) {
+  ShiftAll(shifts, &records->ops);
+  ShiftAll(shifts, &records->calls);
+  ShiftAll(shifts, &records->syncs);
+  ShiftAll(shifts, &records->overheads);
+  for (UntimedOp& op : records->untimed) {
+    ShiftKnown(shifts[static_cast<size_t>(op.process)], &op.start_ns);
+  }
+}
+
 absl::StatusOr<LoadedRun> LoadRun(const InputFiles& files, Linking linking) {
   LoadedRun run;
   run.name = files.run_name;

@@ -24,6 +24,8 @@
 #define GPUPROBE_TOOLS_TRACE_LOADER_H_
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -115,6 +117,13 @@ struct FileDamage {
   std::string detail;
 };
 
+// Of a run that was read in windows (windowed_run.h): its Timeline holds only the records that
+// reports name, and this is what else they ask.
+struct CountedRecords {
+  uint64_t launches = 0;  // launch calls that succeeded
+  bool any_kernel = false;
+};
+
 struct LoadedRun {
   std::string name;  // what the user named, without the folders above it
   Timeline timeline;
@@ -124,6 +133,7 @@ struct LoadedRun {
   std::vector<std::string> notices;  // sentences for the user; no effect on completeness
   bool aligned = true;               // one clock for all processes
   uint64_t folded_driver_calls = 0;
+  std::optional<CountedRecords> counted;
   // False if anything is damaged, lost, unclosed or could not be read, or gpuprobe turned itself
   // off. Empty captures (no record, no damage: a process that was killed before its first) do not
   // count.
@@ -140,6 +150,21 @@ struct LoadedRun {
 // kAsRecorded leaves calls and GPU work as they stand (no folding, no links): for `dump`.
 enum class Linking : uint8_t { kLinked, kAsRecorded };
 absl::StatusOr<LoadedRun> LoadRun(const InputFiles& files, Linking linking = Linking::kLinked);
+
+class FileLoader;
+
+// The same without the records: gpuprobe's own traces only (Unimplemented for others).
+struct LoadedOutline {
+  LoadedOutline();
+  LoadedOutline(LoadedOutline&&);
+  ~LoadedOutline();
+  std::unique_ptr<LoadedRun> run;
+  std::unique_ptr<FileLoader> loader;  // for the second pass; refers to `run`
+  std::vector<int64_t> shifts;         // by process: what is added to its records' times
+};
+absl::StatusOr<LoadedOutline> LoadOutline(const InputFiles& files);
+// Adds them to the times of what `records` holds.
+void ShiftRecords(const std::vector<int64_t>& shifts, Timeline* records);
 
 }  // namespace gpuprobe::tools
 

@@ -11,9 +11,7 @@
 #include "tools/verdict_facts.h"
 
 namespace gpuprobe::tools {
-namespace {
 
-// Is a blocking part the loading or compiling of kernels?
 bool IsLoading(const Timeline& timeline, const GapPart& part) {
   if (part.cause != Cause::kBlockingApi) return false;
   if (part.overhead >= 0) return true;  // the profiler's own are not of this cause
@@ -24,6 +22,8 @@ bool IsLoading(const Timeline& timeline, const GapPart& part) {
   // A launch is of this cause only where it was held up.
   return c == CallClass::kModule || c == CallClass::kLaunch;
 }
+
+namespace {
 
 // What the slow steps of a rhythm have more idle time than the others; `device`: the one with most.
 struct Stall {
@@ -57,9 +57,11 @@ Stall MeasureStalls(const Analysis& analysis) {
 
 class Judgement {
  public:
-  Judgement(const Timeline& timeline, const Analysis& analysis)
+  // `evidence`: nullptr where the timeline holds all records.
+  Judgement(const Timeline& timeline, const Analysis& analysis, const RunEvidence* evidence)
       : timeline_(timeline),
         analysis_(analysis),
+        evidence_(evidence),
         sums_(SumUp(analysis)),
         steady_ns_(sums_.JudgedNs()) {}
 
@@ -206,7 +208,8 @@ class Judgement {
   // Busy with kernels that leave most of the device unused.
   bool IsEmpty(Cause largest) {
     if (sums_.busy_ns < kEmptyBusyShare * steady_ns_) return false;
-    const Emptiness empty = MeasureEmptiness(timeline_, analysis_);
+    const Emptiness empty =
+        evidence_ != nullptr ? evidence_->emptiness : MeasureEmptiness(timeline_, analysis_);
     if (empty.small_ns < kEmptyShare * sums_.busy_ns || empty.small_ns < sums_.Of(largest)) {
       return false;
     }
@@ -229,7 +232,8 @@ class Judgement {
   // Busy, but with copies that the driver has to stage through memory of its own.
   bool CopiesPageable(Cause largest) {
     if (sums_.copy_ns < kCopyShare * steady_ns_ || sums_.copy_ns < sums_.Of(largest)) return false;
-    const double pageable = PageableShare(timeline_, analysis_);
+    const double pageable =
+        evidence_ != nullptr ? evidence_->pageable_share : PageableShare(timeline_, analysis_);
     if (pageable < kCopyShare) return false;
     verdict_.kind = "pageable_copy";
     verdict_.headline = "Pageable copies: for " + PercentText(sums_.copy_ns, steady_ns_) + " of " +
@@ -445,6 +449,7 @@ class Judgement {
 
   // Of the idle time behind blocking calls: loading of modules and kernels, in the first quarter.
   int64_t LoadingEarlyNs() const {
+    if (evidence_ != nullptr) return evidence_->loading_early_ns;
     int64_t total_ns = 0;
     for (const DeviceReport& device : analysis_.devices) {
       const int64_t early_ns = device.window.start_ns + device.window.span() / 4;
@@ -462,6 +467,7 @@ class Judgement {
 
   const Timeline& timeline_;
   const Analysis& analysis_;
+  const RunEvidence* evidence_;
   const Sums sums_;
   const int64_t steady_ns_;
   Cause judged_ = Cause::kStart;  // left out of the runner-up
@@ -555,7 +561,11 @@ std::optional<Verdict> JudgeWarmUp(const Timeline& timeline, const Analysis& who
 }
 
 Verdict Judge(const Timeline& timeline, const Analysis& analysis) {
-  return Judgement(timeline, analysis).Run();
+  return Judgement(timeline, analysis, nullptr).Run();
+}
+
+Verdict Judge(const Timeline& timeline, const Analysis& analysis, const RunEvidence& evidence) {
+  return Judgement(timeline, analysis, &evidence).Run();
 }
 
 }  // namespace gpuprobe::tools

@@ -12,6 +12,7 @@
 
 #include "tools/analysis.h"
 #include "tools/timeline.h"
+#include "tools/verdict_facts.h"
 
 namespace gpuprobe::tools {
 
@@ -58,7 +59,19 @@ inline constexpr double kOneGapShare = 0.5;
 // The device copies and computes nothing for half of the time, mostly from or to pageable memory.
 inline constexpr double kCopyShare = 0.5;
 
+// What the verdict reads from the records themselves. Of a run that is read in windows it is
+// gathered on the way: its Timeline holds few of them.
+struct RunEvidence {
+  Emptiness emptiness;
+  double pageable_share = 0;
+  int64_t loading_early_ns = 0;  // idle in the first quarter of a window while kernels were loaded
+};
+
 Verdict Judge(const Timeline& timeline, const Analysis& analysis);
+Verdict Judge(const Timeline& timeline, const Analysis& analysis, const RunEvidence& evidence);
+
+// Is a blocking part the loading or compiling of kernels?
+bool IsLoading(const Timeline& timeline, const GapPart& part);
 
 // The verdict on a run whose trouble is its beginning: `whole` is the run, `later` its steady part,
 // analysed and judged. nullopt where that is not so: the verdict on `later` is the one to give.

@@ -50,6 +50,9 @@ TEST(CommandLine, OptionsStandAnywhereInBothForms) {
   EXPECT_EQ(c.to->ns, 1764499530000000000);
   EXPECT_TRUE(c.to->absolute);
   EXPECT_EQ(c.output, "x");
+  EXPECT_EQ(c.windows, WindowsChoice::kAuto);
+  EXPECT_EQ(Parse({"x", "--windows", "always"}).windows, WindowsChoice::kAlways);
+  EXPECT_EQ(Parse({"x", "--windows=never"}).windows, WindowsChoice::kNever);
 }
 
 TEST(CommandLine, AGapIsExplainedByItsRankOrByATimeInIt) {
@@ -89,6 +92,7 @@ TEST(CommandLine, MistakesAreNamed) {
   EXPECT_THAT(Refusal({"x", "--from", "@x"}), HasSubstr("nanoseconds"));
   EXPECT_THAT(Refusal({"x", "--min-gap", "many"}), HasSubstr("--min-gap"));
   EXPECT_THAT(Refusal({"x", "--output="}), HasSubstr("file name"));
+  EXPECT_THAT(Refusal({"x", "--windows", "yes"}), HasSubstr("auto, always or never"));
 }
 
 TEST(CommandLine, HelpAndVersionNeedNoPath) {
@@ -99,9 +103,10 @@ TEST(CommandLine, HelpAndVersionNeedNoPath) {
 
 TEST(CommandLine, HelpNamesEverySubcommandAndExitCode) {
   const std::string help = HelpText();
-  for (const char* word : {"summary", "gaps", "waits", "kernels", "copies", "api", "info", "dump",
-                           "--format", "--device", "--process", "--from", "--to", "--min-gap",
-                           "--top", "--output", "0 complete", "1 unusable", "3 partial"}) {
+  for (const char* word :
+       {"summary", "gaps",      "waits",    "kernels",    "copies",     "api",      "info",
+        "dump",    "--format",  "--device", "--process",  "--from",     "--to",     "--min-gap",
+        "--top",   "--windows", "--output", "0 complete", "1 unusable", "3 partial"}) {
     EXPECT_THAT(help, HasSubstr(word));
   }
 }

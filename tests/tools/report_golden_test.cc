@@ -125,6 +125,7 @@ Analysis MakeAnalysis() {
   part(11, 20, Cause::kUnknown, -1);
   part(22, 30, Cause::kSynchronisation, 1);
   part(30, 99, Cause::kHost, 0);
+  d.all_gaps = d.gaps.size();
   d.listed_gaps = 3;
   d.listed_gaps_ns = 94 * kMs;
   d.causes = {

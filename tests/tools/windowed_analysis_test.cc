@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+//
+// A run in windows gives the figures of the run at once.
+#include "tools/windowed_analysis.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "tests/tools/random_timeline.h"
+#include "tools/activity_counter.h"
+#include "tools/activity_stats.h"
+#include "tools/link_calls.h"
+
+namespace gpuprobe::tools {
+namespace {
+
+constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
+
+void Unlink(Timeline* timeline) {
+  for (GpuOp& op : timeline->ops) op.submission = -1;
+  for (SyncOp& sync : timeline->syncs) sync.call = -1;
+}
+
+// `timeline` in windows that end at `horizons`, ascending.
+class Cutter {
+ public:
+  Cutter(const Timeline& timeline, std::vector<int64_t> horizons)
+      : t_(timeline), horizons_(std::move(horizons)) {
+    horizons_.push_back(kEnd);
+    for (const HostCall& call : t_.calls) {
+      called_ns_.try_emplace({call.process, call.correlation}, call.start_ns);
+    }
+  }
+
+  RunOutline Outline() const {
+    RunOutline outline;
+    outline.timeline = t_;
+    for (auto* records : {&outline.timeline}) {
+      records->ops.clear();
+      records->calls.clear();
+      records->syncs.clear();
+      records->events.clear();
+      records->overheads.clear();
+      records->untimed.clear();
+    }
+    std::set<std::pair<int32_t, int32_t>> used;
+    for (const GpuOp& op : t_.ops) used.insert({op.process, op.device});
+    for (const UntimedOp& op : t_.untimed) used.insert({op.process, op.device});
+    outline.process_devices.assign(used.begin(), used.end());
+    return outline;
+  }
+
+  size_t count() const { return horizons_.size(); }
+
+  RecordWindow Window(size_t w) const {
+    const int64_t begin = w == 0 ? std::numeric_limits<int64_t>::min() : horizons_[w - 1];
+    const int64_t end = horizons_[w];
+    const auto in = [&](int64_t ns) { return ns >= begin && ns < end; };
+    RecordWindow window;
+    window.horizon_ns = end;
+    const auto take = [&](const auto& from, auto* to) {
+      for (const auto& item : from) {
+        if (in(item.start_ns)) to->push_back(item);
+      }
+    };
+    take(t_.ops, &window.records.ops);
+    take(t_.calls, &window.records.calls);
+    take(t_.syncs, &window.records.syncs);
+    take(t_.overheads, &window.records.overheads);
+    for (const UntimedOp& op : t_.untimed) {
+      if (in(CalledNs(op.process, op.correlation))) window.records.untimed.push_back(op);
+    }
+    for (const CudaEvent& event : t_.events) {
+      if (in(CalledNs(event.process, event.correlation))) window.records.events.push_back(event);
+    }
+    window.devices_to_come.assign(t_.devices.size(), false);
+    for (const GpuOp& op : t_.ops) {
+      if (op.start_ns >= end) window.devices_to_come[static_cast<size_t>(op.device)] = true;
+    }
+    return window;
+  }
+
+ private:
+  int64_t CalledNs(int32_t process, uint32_t correlation) const {
+    const auto found = called_ns_.find({process, correlation});
+    return found == called_ns_.end() ? 0 : found->second;
+  }
+
+  const Timeline& t_;
+  std::vector<int64_t> horizons_;
+  std::map<std::pair<int32_t, uint32_t>, int64_t> called_ns_;
+};
+
+using Site = std::tuple<std::string, int64_t, uint64_t, int64_t, std::string, uint64_t>;
+std::multiset<Site> SitesOf(const CauseTotal& cause) {
+  std::multiset<Site> sites;
+  for (const SiteTotal& s : cause.sites)
+    sites.insert({s.where, s.total_ns, s.count, s.longest_ns, s.detail, s.samples});
+  return sites;
+}
+
+using Row = std::tuple<std::string, std::string, std::string, uint64_t, int64_t, int64_t, int64_t,
+                       int64_t, int64_t>;
+std::multiset<Row> RowsOf(const std::vector<WaitRow>& waits) {
+  std::multiset<Row> rows;
+  for (const WaitRow& w : waits) {
+    rows.insert({w.api, w.where, w.detail, w.count, w.total_ns, w.device_busy_ns, w.device_idle_ns,
+                 w.idle_after_ns, w.longest_ns});
+  }
+  return rows;
+}
+
+std::string OpText(const Timeline& t, int32_t op) {
+  if (op < 0) return "none";
+  const GpuOp& o = t.ops[static_cast<size_t>(op)];
+  return std::to_string(o.start_ns) + "-" + std::to_string(o.end_ns) + " " +
+         std::to_string(o.correlation);
+}
+
+std::vector<std::string> GapsOf(const Timeline& t, const Analysis& a, const DeviceReport& d) {
+  std::vector<std::string> gaps;
+  for (const Gap& gap : d.gaps) {
+    std::string text = std::to_string(gap.begin_ns) + "-" + std::to_string(gap.end_ns) + " " +
+                       OpText(t, gap.previous_op) + " | " + OpText(t, gap.next_op);
+    for (const GapPart& part : d.PartsOf(gap)) {
+      text += "; " + std::to_string(part.begin_ns) + "-" + std::to_string(part.end_ns) + " " +
+              CauseKey(part.cause) + " " + a.places[static_cast<size_t>(part.where)];
+      if (part.call >= 0)
+        text += " " + std::to_string(t.calls[static_cast<size_t>(part.call)].start_ns);
+      if (part.overhead >= 0)
+        text += " o" + std::to_string(t.overheads[static_cast<size_t>(part.overhead)].start_ns);
+    }
+    gaps.push_back(text);
+  }
+  return gaps;
+}
+
+void ExpectSameMoves(const MoveStats& a, const MoveStats& b) {
+  EXPECT_EQ(a.count, b.count);
+  EXPECT_EQ(a.bytes, b.bytes);
+  EXPECT_EQ(a.sum_ns, b.sum_ns);
+  EXPECT_EQ(a.union_ns, b.union_ns);
+}
+
+void ExpectSameDevice(const DeviceReport& a, const DeviceReport& b) {
+  EXPECT_EQ(a.device, b.device);
+  EXPECT_EQ(a.window.start_ns, b.window.start_ns);
+  EXPECT_EQ(a.window.end_ns, b.window.end_ns);
+  EXPECT_EQ(a.kernels.count, b.kernels.count);
+  EXPECT_EQ(a.kernels.zero_length, b.kernels.zero_length);
+  EXPECT_EQ(a.kernels.sum_ns, b.kernels.sum_ns);
+  EXPECT_EQ(a.kernels.union_ns, b.kernels.union_ns);
+  ExpectSameMoves(a.copies, b.copies);
+  ExpectSameMoves(a.sets, b.sets);
+  ExpectSameMoves(a.graphs, b.graphs);
+  EXPECT_EQ(a.untimed, b.untimed);
+  EXPECT_EQ(a.busy_ns, b.busy_ns);
+  EXPECT_EQ(a.idle_ns, b.idle_ns);
+  EXPECT_EQ(a.compute_ns, b.compute_ns);
+  EXPECT_EQ(a.communication_ns, b.communication_ns);
+  EXPECT_EQ(a.copy_ns, b.copy_ns);
+  EXPECT_EQ(a.all_gaps, b.all_gaps);
+  EXPECT_EQ(a.listed_gaps, b.listed_gaps);
+  EXPECT_EQ(a.listed_gaps_ns, b.listed_gaps_ns);
+  EXPECT_EQ(a.ops, b.ops);
+  EXPECT_EQ(a.ops_with_submission, b.ops_with_submission);
+  EXPECT_EQ(a.ops_before_submission, b.ops_before_submission);
+  EXPECT_EQ(a.largest_skew_ns, b.largest_skew_ns);
+}
+
+void ExpectSameMeanwhile(const std::vector<Meanwhile>& a, const std::vector<Meanwhile>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].who, b[i].who);
+    EXPECT_EQ(a[i].samples, b[i].samples);
+    EXPECT_DOUBLE_EQ(a[i].on_cpu, b[i].on_cpu);
+    EXPECT_DOUBLE_EQ(a[i].runnable, b[i].runnable);
+    EXPECT_EQ(a[i].sites.size(), b[i].sites.size());
+  }
+}
+
+void ExpectSameCauses(const DeviceReport& a, const DeviceReport& b) {
+  std::map<Cause, const CauseTotal*> whole;
+  for (const CauseTotal& cause : a.causes) whole[cause.cause] = &cause;
+  ASSERT_EQ(a.causes.size(), b.causes.size());
+  for (const CauseTotal& cause : b.causes) {
+    ASSERT_TRUE(whole.contains(cause.cause)) << CauseKey(cause.cause);
+    const CauseTotal& other = *whole[cause.cause];
+    EXPECT_EQ(cause.total_ns, other.total_ns) << CauseKey(cause.cause);
+    EXPECT_EQ(cause.count, other.count) << CauseKey(cause.cause);
+    EXPECT_EQ(cause.longest_ns, other.longest_ns) << CauseKey(cause.cause);
+    EXPECT_EQ(cause.samples, other.samples) << CauseKey(cause.cause);
+    EXPECT_EQ(SitesOf(cause), SitesOf(other)) << CauseKey(cause.cause);
+    ExpectSameMeanwhile(other.meanwhile, cause.meanwhile);
+  }
+}
+
+void ExpectSameTable(const ActivityTable& a, const ActivityTable& b) {
+  EXPECT_EQ(a.total_ns, b.total_ns);
+  EXPECT_EQ(a.wall_ns, b.wall_ns);
+  EXPECT_EQ(a.untimed, b.untimed);
+  ASSERT_EQ(a.rows.size(), b.rows.size());
+  for (size_t i = 0; i < a.rows.size(); ++i) {
+    EXPECT_EQ(a.rows[i].name, b.rows[i].name);
+    EXPECT_EQ(a.rows[i].bytes, b.rows[i].bytes);
+    EXPECT_EQ(a.rows[i].failed, b.rows[i].failed);
+    EXPECT_EQ(a.rows[i].stats.count, b.rows[i].stats.count);
+    EXPECT_EQ(a.rows[i].stats.total_ns, b.rows[i].stats.total_ns);
+    EXPECT_EQ(a.rows[i].stats.avg_ns, b.rows[i].stats.avg_ns);
+    EXPECT_EQ(a.rows[i].stats.med_ns, b.rows[i].stats.med_ns);
+    EXPECT_EQ(a.rows[i].stats.min_ns, b.rows[i].stats.min_ns);
+    EXPECT_EQ(a.rows[i].stats.max_ns, b.rows[i].stats.max_ns);
+    EXPECT_NEAR(a.rows[i].stats.stddev_ns, b.rows[i].stats.stddev_ns, 1);
+  }
+}
+
+void ExpectSameAsWhole(const Timeline& unlinked, const Options& options,
+                       const std::vector<int64_t>& horizons, size_t look_ahead = SIZE_MAX) {
+  LoadedRun whole;
+  whole.timeline = unlinked;
+  Unlink(&whole.timeline);
+  const Timeline raw = whole.timeline;
+  LinkCalls(&whole);
+  const Analysis expected = Analyse(whole.timeline, options);
+  ASSERT_EQ(expected.internal_error, "");
+
+  const Cutter cutter(raw, horizons);
+  ActivityCounter activity(options);
+  WindowLimits limits;
+  limits.look_ahead = look_ahead;
+  WindowedAnalysis windowed(cutter.Outline(), options, limits, &activity);
+  for (size_t w = 0; w < cutter.count(); ++w) windowed.Add(cutter.Window(w));
+  const WindowedResult result = windowed.Finish();
+  const Analysis& found = result.analysis;
+  EXPECT_EQ(found.internal_error, "");
+  EXPECT_EQ(found.blind_ns, expected.blind_ns);
+  ASSERT_EQ(found.devices.size(), expected.devices.size());
+  for (size_t d = 0; d < found.devices.size(); ++d) {
+    SCOPED_TRACE("device " + std::to_string(d));
+    ExpectSameDevice(expected.devices[d], found.devices[d]);
+    EXPECT_EQ(GapsOf(whole.timeline, expected, expected.devices[d]),
+              GapsOf(result.timeline, found, found.devices[d]));
+    ExpectSameCauses(expected.devices[d], found.devices[d]);
+  }
+  EXPECT_EQ(RowsOf(expected.waits), RowsOf(found.waits));
+  // Where the user's window ends before a device's first operation, the tables of the whole hold
+  // one that takes no time.
+  for (const DeviceReport& device : expected.devices) {
+    if (device.window.span() == 0) return;
+  }
+  const ActivityTables tables = activity.Take(result.timeline, found);
+  ExpectSameTable(KernelTable(whole.timeline, expected, options), tables.kernels);
+  ExpectSameTable(CopyTable(whole.timeline, expected, options), tables.copies);
+  ExpectSameTable(ApiTable(whole.timeline, expected, options), tables.api);
+}
+
+class RandomWindows : public testing::TestWithParam<int64_t> {};
+
+// 4 to 12 windows of 50 ticks and more, so that what an operation needs lies in the next at most.
+std::vector<int64_t> Horizons(uint32_t seed, int64_t tick) {
+  std::mt19937 random(seed * 31 + 1);
+  const int step = std::uniform_int_distribution<int>(70, 150)(random);
+  std::vector<int64_t> horizons;
+  for (int at = step / 2; at < kTicks; at += step) horizons.push_back(at * tick);
+  return horizons;
+}
+
+TEST_P(RandomWindows, GiveTheFiguresOfTheWhole) {
+  for (uint32_t seed = 0; seed < 700 && !HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    Case c = RandomTimeline(seed, GetParam()).Make();
+    c.options.min_gap_ns = 0;
+    ExpectSameAsWhole(c.timeline, c.options, Horizons(seed, GetParam()));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ticks, RandomWindows, testing::Values(1, 7'000, 40'000, 10'000'000));
+
+// 150 records last longer than any operation lags its call, here.
+TEST_P(RandomWindows, NeedToLookAheadNoFurtherThanTheWorkLags) {
+  for (uint32_t seed = 400; seed < 600 && !HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    Case c = RandomTimeline(seed, GetParam()).Make();
+    c.options.min_gap_ns = 0;
+    ExpectSameAsWhole(c.timeline, c.options, Horizons(seed, GetParam()), 150);
+  }
+}
+
+// A sample speaks for kSampleReachNs around it: windows are longer than that.
+TEST(RandomWindowsWithSamples, GiveTheFiguresOfTheWhole) {
+  constexpr int64_t kTick = 40'000'000;
+  for (uint32_t seed = 0; seed < 300 && !testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    Case c = RandomTimeline(seed, kTick, true).Make();
+    c.options.min_gap_ns = 0;
+    ExpectSameAsWhole(c.timeline, c.options, Horizons(seed, kTick));
+  }
+}
+
+}  // namespace
+}  // namespace gpuprobe::tools
