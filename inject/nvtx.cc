@@ -3,6 +3,7 @@
 #include "inject/nvtx.h"
 
 #include <dlfcn.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -10,6 +11,7 @@
 #include <cstdint>
 
 #include "inject/config.h"
+#include "inject/environment.h"
 #include "inject/session.h"
 
 namespace gpuprobe::inject {
@@ -20,31 +22,55 @@ constexpr size_t kMostWaiting = 64;
 
 struct Waiting {
   std::atomic<void*> get_export_table{nullptr};
-  void* module = nullptr;  // written before the table is published
   std::atomic<bool> taken{false};
 };
 constinit Waiting g_waiting[kMostWaiting];
+constinit std::atomic<uint32_t> g_refused{0};
 
-// Base address of the object that an address lies in; nullptr: in none.
-void* ModuleOf(void* address) {
-  Dl_info info;
-  return dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
+// Keeps the module that an address lies in from being unloaded, for good: its table is called long
+// after its own call, when another module may lie at its address. False: no module, or one that
+// cannot be kept. The program itself, which has no other name to the loader, is never unloaded.
+bool Keep(void* address) {
+  Dl_info module, program;
+  if (dladdr(address, &module) == 0 || module.dli_fname == nullptr) return false;
+  if (dlopen(module.dli_fname, RTLD_NOLOAD | RTLD_LAZY) != nullptr) return true;
+  void* entry = dlsym(RTLD_DEFAULT, "_start");
+  if (entry == nullptr) entry = dlsym(RTLD_DEFAULT, "main");
+  return entry != nullptr && dladdr(entry, &program) != 0 && program.dli_fbase == module.dli_fbase;
 }
 
 bool Wait(void* get_export_table) {
+  if (!Keep(get_export_table)) {
+    g_refused.fetch_add(1, std::memory_order_relaxed);  // a count
+    return false;
+  }
   for (Waiting& place : g_waiting) {
     // relaxed: the flag only reserves the place; the table is published below.
     if (place.taken.exchange(true, std::memory_order_relaxed)) continue;
-    place.module = ModuleOf(get_export_table);
     // seq_cst, as the session's phase is looked at next: either AttachWaitingNvtx finds the table,
     // or its owner finds the session active.
     place.get_export_table.store(get_export_table, std::memory_order_seq_cst);
     return true;
   }
+  g_refused.fetch_add(1, std::memory_order_relaxed);  // a count
   return false;
 }
 
 }  // namespace
+
+uint32_t NvtxModulesRefused() { return g_refused.load(std::memory_order_relaxed); }
+
+const char* WhyNvtxPassesUsBy() {
+  const char* path = GetEnv("NVTX_INJECTION64_PATH");
+  if (path == nullptr) return "NVTX_INJECTION64_PATH is not set; the preload sets it";
+  Dl_info own;
+  struct stat theirs_file, own_file;
+  const bool same =
+      stat(path, &theirs_file) == 0 && dladdr(reinterpret_cast<void*>(&AttachNvtx), &own) != 0 &&
+      stat(own.dli_fname, &own_file) == 0 && theirs_file.st_ino == own_file.st_ino &&
+      theirs_file.st_dev == own_file.st_dev;
+  return same ? nullptr : "NVTX_INJECTION64_PATH names another tool";
+}
 
 int AttachNvtx(void* get_export_table) {
   Config config;
@@ -76,9 +102,9 @@ void AttachWaitingNvtx(const cupti::CuptiApi& api) {
   if (api.InitializeInjectionNvtx2 == nullptr) return;
   std::atomic_thread_fence(std::memory_order_seq_cst);  // partner: AttachNvtx
   for (Waiting& place : g_waiting) {
-    // acquire: partner is Wait's store, the module with it. The exchange gives each table to one.
+    // acquire: partner is Wait's store. The exchange gives each table to one.
     void* table = place.get_export_table.exchange(nullptr, std::memory_order_acquire);
-    if (table != nullptr && ModuleOf(table) == place.module) api.InitializeInjectionNvtx2(table);
+    if (table != nullptr) api.InitializeInjectionNvtx2(table);
   }
 }
 

@@ -10,6 +10,8 @@
 #ifndef GPUPROBE_INJECT_NVTX_H_
 #define GPUPROBE_INJECT_NVTX_H_
 
+#include <cstdint>
+
 #include "cupti/cupti_api.h"
 
 namespace gpuprobe::inject {
@@ -18,8 +20,14 @@ namespace gpuprobe::inject {
 // nothing in that module: the tier is off, this is a forked child, or CUPTI cannot.
 int AttachNvtx(void* get_export_table);
 
-// Passes on the tables that came before: once the session is active. Those of modules that were
-// unloaded meanwhile are dropped.
+// Modules whose tables could not be kept (64 can): their ranges are missing.
+uint32_t NvtxModulesRefused();
+
+// Why no module of this process comes to AttachNvtx; nullptr: they do.
+const char* WhyNvtxPassesUsBy();
+
+// Passes on the tables that came before: once the session is active. Their modules cannot have been
+// unloaded: AttachNvtx keeps them.
 void AttachWaitingNvtx(const cupti::CuptiApi& api);
 
 }  // namespace gpuprobe::inject

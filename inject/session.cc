@@ -299,6 +299,11 @@ void Session::Start(const char* door) {
     capturing = StartCapture();
     if (config_.nvtx && api_.InitializeInjectionNvtx2 == nullptr) {
       warnings_.Add("NVTX ranges are not recorded: this libcupti cannot take them");
+    } else if (const char* passes = config_.nvtx ? WhyNvtxPassesUsBy() : nullptr) {
+      warnings_.Add("NVTX ranges are not recorded: %s", passes);
+    } else if (config_.nvtx && NvtxModulesRefused() > 0) {
+      warnings_.Add("NVTX ranges of %u modules are not recorded: too many before CUDA",
+                    NvtxModulesRefused());
     }
   }
   if (capturing) StartSamplerThread();

@@ -2,6 +2,7 @@
 // Copyright the gpuprobe authors.
 #include "sampler/thread_scan.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "sampler/proc_files.h"
@@ -30,15 +31,18 @@ void ThreadScan::Visit(uint32_t tid, int64_t now_ns, Visitor visitor, void* user
   ++this_round_;
   const uint32_t now_ms = static_cast<uint32_t>(now_ns / 1'000'000);
   const Seen* before = Find(tables_[current_ ^ 1], tid);
+  Seen remembered = {tid, now_ms, sched.cpu_ns};
   uint32_t permille = 0;
-  if (before->tid == tid && now_ms != before->at_ms && sched.cpu_ns >= before->cpu_ns) {
-    permille =
-        static_cast<uint32_t>((sched.cpu_ns - before->cpu_ns) / 1000 / (now_ms - before->at_ms));
+  if (before->tid == tid && sched.cpu_ns >= before->cpu_ns) {
+    const uint32_t elapsed_ms = now_ms - before->at_ms;
+    permille = static_cast<uint32_t>((sched.cpu_ns - before->cpu_ns) / 1000 /
+                                     std::max(elapsed_ms, kShareOfMs));
+    if (elapsed_ms < kShareOfMs) remembered = *before;
   }
   if (remembered_ < kRemembered) {
     Seen* here = Find(tables_[current_], tid);
     if (here->tid == 0) ++remembered_;
-    *here = {tid, now_ms, sched.cpu_ns};
+    *here = remembered;
   }
   visitor(user, tid, permille);
 }

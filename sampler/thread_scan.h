@@ -16,13 +16,16 @@ namespace gpuprobe::sampler {
 
 class ThreadScan {
  public:
-  // `cpu_permille`: of one core since the round before; 0 for a thread that is new.
+  // `cpu_permille`: of one core (kShareOfMs); 0 for a thread that is new.
   using Visitor = void (*)(void* user, uint32_t tid, uint32_t cpu_permille);
 
   constexpr ThreadScan() = default;
   ThreadScan(const ThreadScan&) = delete;
   ThreadScan& operator=(const ThreadScan&) = delete;
 
+  // A thread's share of a core is of the time since its CPU time was remembered, but of this time at
+  // least: rounds may follow each other faster, and a short burst is no busy thread.
+  static constexpr uint32_t kShareOfMs = 1'000;
   // Threads of which a round remembers the CPU time; beyond it they are visited with 0.
   static constexpr size_t kRemembered = 3072;
   static constexpr size_t kMemoryBytes = 2 * 4096 * 16;

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <vector>
 
 namespace gpuprobe::tools {
@@ -34,7 +35,11 @@ void MakeRoom(size_t more, double expected, std::vector<T>* items) {
   const double least = 1.5 * static_cast<double>(wanted);
   constexpr double kAlwaysItems = (64.0 * 1024 * 1024) / sizeof(T);
   const double most = std::max(kMostGrowth * static_cast<double>(wanted), kAlwaysItems);
-  items->reserve(static_cast<size_t>(std::clamp(expected, least, most)));
+  try {
+    items->reserve(static_cast<size_t>(std::clamp(expected, least, most)));
+  } catch (const std::bad_alloc&) {  // a limit of address space (ulimit -v)
+    items->reserve(static_cast<size_t>(least));
+  }
   AdviseHugePages(items->data(), items->capacity() * sizeof(T));
 }
 
