@@ -178,7 +178,9 @@ class WindowWaits {
   void ResolvePending() {
     if (rows_.pending.empty()) return;
     struct Submitted {
-      int64_t call_start_ns, call_end_ns, start_ns;
+      int64_t call_start_ns, call_end_ns;
+      uint32_t correlation;
+      int64_t start_ns;
     };
     std::map<WaitRows::Feeder, std::vector<Submitted>> submitted;
     for (size_t i = 0; i < timeline_.calls.size(); ++i) {
@@ -186,17 +188,17 @@ class WindowWaits {
       if (op < 0) continue;
       const WaitRows::Feeder feeder = {timeline_.calls[i].thread, timeline_.ops[op].device};
       if (!rows_.pending.contains(feeder)) continue;
-      submitted[feeder].push_back(
-          {timeline_.calls[i].start_ns, timeline_.calls[i].end_ns, timeline_.ops[op].start_ns});
+      submitted[feeder].push_back({timeline_.calls[i].start_ns, timeline_.calls[i].end_ns,
+                                   timeline_.calls[i].correlation, timeline_.ops[op].start_ns});
     }
     for (const auto& [feeder, calls] : submitted) {
       std::vector<WaitRows::Pending>& waits = rows_.pending[feeder];
       std::erase_if(waits, [&](const WaitRows::Pending& wait) {
-        // In the order of Timeline::calls.
+        // In the order of Timeline::calls; of those that look alike, ids ascend.
         const auto next =
             std::partition_point(calls.begin(), calls.end(), [&](const Submitted& call) {
-              return std::tie(call.call_start_ns, call.call_end_ns) <=
-                     std::tie(wait.start_ns, wait.call_end_ns);
+              return std::tie(call.call_start_ns, call.call_end_ns, call.correlation) <=
+                     std::tie(wait.start_ns, wait.call_end_ns, wait.correlation);
             });
         if (next == calls.end() || next->start_ns >= window_.end_ns) return false;
         AddIdleAfter(feeder.second, wait.end_ns, wait.busy_before_end_ns, next->start_ns,
@@ -244,7 +246,7 @@ class WindowWaits {
       pending.erase(pending.begin(), pending.begin() + WaitRows::kMostPending / 2);
       rows_.given_up += WaitRows::kMostPending / 2;
     }
-    pending.push_back({key, c.start_ns, c.end_ns, window.end_ns, busy_before_ns});
+    pending.push_back({key, c.start_ns, c.end_ns, c.correlation, window.end_ns, busy_before_ns});
   }
 
   const WaitWindow& window_;

@@ -46,7 +46,8 @@ class WaitRows {
   // Waits that have ended and whose thread has submitted nothing to their device since.
   struct Pending {
     Key key;
-    int64_t start_ns, call_end_ns;
+    int64_t start_ns, call_end_ns;  // of the call
+    uint32_t correlation;
     int64_t end_ns;              // clipped to the user's window
     int64_t busy_before_end_ns;  // of the device, since the run began
   };

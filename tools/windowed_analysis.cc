@@ -604,8 +604,9 @@ class WindowedAnalysis::Impl {
     rule.calls_from_ns = OpenSince(end_ns) - LookBackNs();
     rule.most_unmatched = limits_.most_unmatched;
     for (const DeviceState& device : devices_) {
-      const int64_t from_ns = device.over ? end_ns : std::min(device.open_ns, end_ns);
-      rule.ops_from_ns.push_back(from_ns - LookBackNs());
+      const int64_t from_ns = std::min(device.open_ns, end_ns);
+      // Of a device that is over, operations without length where it ended are still to be counted.
+      rule.ops_from_ns.push_back(device.over ? from_ns : from_ns - LookBackNs());
     }
     std::vector<int32_t*> calls;
     for (DeviceState& device : devices_) {

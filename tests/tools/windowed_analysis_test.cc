@@ -275,7 +275,7 @@ std::vector<int64_t> Horizons(uint32_t seed, int64_t tick) {
 }
 
 TEST_P(RandomWindows, GiveTheFiguresOfTheWhole) {
-  for (uint32_t seed = 0; seed < 700 && !HasFailure(); ++seed) {
+  for (uint32_t seed = 0; seed < 1'700 && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     Case c = RandomTimeline(seed, GetParam()).Make();
     c.options.min_gap_ns = 0;
