@@ -67,10 +67,10 @@ class ActivitySource {
   void Pause();
   // Comes back: registers our callbacks again, enables the same kinds, but for GRAPH_TRACE: a graph
   // that was instantiated while it was off crashes the process when it is launched with it on
-  // (H200, driver 580, CUPTI 13.0; whether it was on before makes no difference), and nobody tells us
-  // what was instantiated meanwhile. From then on graphs are recorded node by node. False: refused,
-  // or Start never succeeded. Does not look at the subscriber slot: a client that has stopped
-  // recording may keep it.
+  // (H200, driver 580, CUPTI 13.0; whether it was on before makes no difference), and nobody tells
+  // us what was instantiated meanwhile. From then on graphs are recorded node by node. False:
+  // refused, or Start never succeeded. Does not look at the subscriber slot: a client that has
+  // stopped recording may keep it.
   [[nodiscard]] bool Resume();
   // cuptiActivityFlushAll; forced also returns buffers with unfinished records.
   Result Flush(bool forced);

@@ -3,7 +3,9 @@
 #include "inject/nvtx.h"
 
 #include <dlfcn.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -28,16 +30,19 @@ constinit Waiting g_waiting[kMostWaiting];
 constinit std::atomic<uint32_t> g_refused{0};
 
 // Keeps the module that an address lies in from being unloaded, for good: its table is called long
-// after its own call, when another module may lie at its address. False: no module, or one that
-// cannot be kept. The program itself, which has no other name to the loader, is never unloaded.
+// after its own call, when another module may lie at its address. False: it cannot be kept. Not
+// needed for code in no module (made at run time), nor for the program itself, which is never
+// unloaded and which dlopen does not know by its name.
 bool Keep(void* address) {
   Dl_info module, program;
-  if (dladdr(address, &module) == 0 || module.dli_fname == nullptr) return false;
+  if (dladdr(address, &module) == 0 || module.dli_fname == nullptr) return true;
   if (dlopen(module.dli_fname, RTLD_NOLOAD | RTLD_LAZY) != nullptr) return true;
-  void* entry = dlsym(RTLD_DEFAULT, "_start");
-  if (entry == nullptr) entry = dlsym(RTLD_DEFAULT, "main");
-  return entry != nullptr && dladdr(entry, &program) != 0 && program.dli_fbase == module.dli_fbase;
+  const void* headers = reinterpret_cast<const void*>(getauxval(AT_PHDR));
+  return dladdr(headers, &program) != 0 && program.dli_fbase == module.dli_fbase;
 }
+
+// glibc's own stat has a version that is newer than 2.28.
+bool FileOf(const char* path, struct stat* file) { return syscall(SYS_stat, path, file) == 0; }
 
 bool Wait(void* get_export_table) {
   if (!Keep(get_export_table)) {
@@ -65,10 +70,10 @@ const char* WhyNvtxPassesUsBy() {
   if (path == nullptr) return "NVTX_INJECTION64_PATH is not set; the preload sets it";
   Dl_info own;
   struct stat theirs_file, own_file;
-  const bool same =
-      stat(path, &theirs_file) == 0 && dladdr(reinterpret_cast<void*>(&AttachNvtx), &own) != 0 &&
-      stat(own.dli_fname, &own_file) == 0 && theirs_file.st_ino == own_file.st_ino &&
-      theirs_file.st_dev == own_file.st_dev;
+  const bool same = FileOf(path, &theirs_file) &&
+                    dladdr(reinterpret_cast<void*>(&AttachNvtx), &own) != 0 &&
+                    FileOf(own.dli_fname, &own_file) && theirs_file.st_ino == own_file.st_ino &&
+                    theirs_file.st_dev == own_file.st_dev;
   return same ? nullptr : "NVTX_INJECTION64_PATH names another tool";
 }
 

@@ -35,8 +35,8 @@ size_t ReadSmallFile(const char* path, char* out, size_t size);
 bool IsLastThread(uint32_t own_tid, uint32_t other_tid);
 
 // How many GPUs the process can see at most: 1; 2 for two or more; 0 where that is not known.
-// `visible_devices`: CUDA_VISIBLE_DEVICES or nullptr; `device_prefix`: "/dev/nvidia", or what stands
-// for it in a test. CUDA need not be up yet.
+// `visible_devices`: CUDA_VISIBLE_DEVICES or nullptr; `device_prefix`: "/dev/nvidia", or what
+// stands for it in a test. CUDA need not be up yet.
 int GpusAtMost(const char* visible_devices, const char* device_prefix);
 
 // Non-negative decimal number of `text`, -1 if it is none.

@@ -236,8 +236,7 @@ bool Session::StartCapture() {
   options.latency_timestamps = config_.latency_timestamps;
   // Copies between GPUs need two of them, and to ask for them makes every replay of a CUDA graph
   // dearer: 11.9 us with, 6.8 us without, for 20 kernels on an H200 (bench/RESULTS.md).
-  options.peer_copies =
-      GpusAtMost(GetEnv("CUDA_VISIBLE_DEVICES"), "/dev/nvidia") != 1;
+  options.peer_copies = GpusAtMost(GetEnv("CUDA_VISIBLE_DEVICES"), "/dev/nvidia") != 1;
   char why[300];
   const bool started =
       source_.Start(&api_, options, &OnBufferRequested, &OnBufferCompleted, why, sizeof why);

@@ -23,8 +23,8 @@ class ThreadScan {
   ThreadScan(const ThreadScan&) = delete;
   ThreadScan& operator=(const ThreadScan&) = delete;
 
-  // A thread's share of a core is of the time since its CPU time was remembered, but of this time at
-  // least: rounds may follow each other faster, and a short burst is no busy thread.
+  // A thread's share of a core is of the time since its CPU time was remembered, but of this time
+  // at least: rounds may follow each other faster, and a short burst is no busy thread.
   static constexpr uint32_t kShareOfMs = 1'000;
   // Threads of which a round remembers the CPU time; beyond it they are visited with 0.
   static constexpr size_t kRemembered = 3072;

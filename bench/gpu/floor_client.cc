@@ -12,10 +12,10 @@
 // One process can go through many sets of kinds, so that what is compared lies milliseconds apart:
 // gpuprobe_floor_set("1,2,10,5,4 filter") switches the kinds, with "filter" without the calls that
 // gpuprobe leaves out, with "buffer=KIB" to buffers of that size from then on, with
-// "attribute=ID=VALUE,..." to such CUPTI attributes; "" switches all off; "subscribe" also takes the
-// subscriber slot and gives it back, "context" also disables the kinds for the current context (two
-// ways in which CUPTI might be moved to let go); "finalize" lets CUPTI go (cuptiFinalize; nothing can
-// be switched on after it). 0: done. Call it while no other thread is inside CUDA.
+// "attribute=ID=VALUE,..." to such CUPTI attributes; "" switches all off; "subscribe" also takes
+// the subscriber slot and gives it back, "context" also disables the kinds for the current context
+// (two ways in which CUPTI might be moved to let go); "finalize" lets CUPTI go (cuptiFinalize;
+// nothing can be switched on after it). 0: done. Call it while no other thread is inside CUDA.
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -133,7 +133,7 @@ void DisableForContext() {
 uint64_t TimeStampCounter() { return __builtin_ia32_rdtsc(); }
 
 void UseTimeStampCounter() {
-  const auto set = reinterpret_cast<int32_t (*)(uint64_t (*)())>(
+  const auto set = reinterpret_cast<int32_t (*)(uint64_t(*)())>(
       dlsym(api.handle, "cuptiActivityRegisterTimestampCallback"));
   const int32_t result = set == nullptr ? -1 : set(&TimeStampCounter);
   if (result != 0) fprintf(stderr, "floor: timestamp callback: result %d\n", result);
@@ -155,7 +155,8 @@ extern "C" __attribute__((visibility("default"))) int gpuprobe_floor_set(const c
   if (strcmp(kinds, "subscribe") == 0) TakeAndLeaveSlot();
   if (strcmp(kinds, "context") == 0) DisableForContext();
   if (*kinds < '0' || *kinds > '9') return 0;
-  if (const char* kib = strstr(kinds, "buffer=")) buffer_bytes = strtoull(kib + 7, nullptr, 10) << 10;
+  if (const char* kib = strstr(kinds, "buffer="))
+    buffer_bytes = strtoull(kib + 7, nullptr, 10) << 10;
   if (const char* attributes = strstr(kinds, "attribute=")) SetAttributes(attributes + 10);
   if (!registered && api.ActivityRegisterCallbacks(&Requested, &Completed) != 0) return -1;
   registered = true;

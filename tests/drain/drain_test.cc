@@ -275,10 +275,14 @@ TEST_F(AnotherClient, EachOfItsTimesIsABlindPeriod) {
 
 // It came before the first frame was written.
 TEST_F(AnotherClient, LeavesTheAnswersOfTheStartInTheTrace) {
-  // Told once more after the first window, because of the graphs alone.
-  ASSERT_EQ(run_->trace.captures.size(), 2u);
-  EXPECT_FALSE(run_->trace.captures[0].graph_node_level());
-  EXPECT_TRUE(run_->trace.captures[1].graph_node_level());
+  // Told once more after the first window, because of the graphs alone; once in all where the first
+  // frame was written after that window.
+  ASSERT_GE(run_->trace.captures.size(), 1u);
+  ASSERT_LE(run_->trace.captures.size(), 2u);
+  EXPECT_TRUE(run_->trace.captures.back().graph_node_level());
+  if (run_->trace.captures.size() == 2) {
+    EXPECT_FALSE(run_->trace.captures[0].graph_node_level());
+  }
   for (const CaptureInfo& capture : run_->trace.captures) {
     EXPECT_EQ(capture.kinds_size(), 13);
     std::set<std::string> attributes;

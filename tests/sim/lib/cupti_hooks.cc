@@ -151,8 +151,8 @@ void OnGraphInstantiated(uint32_t graph_id) {
   TracedGraphs::Get().ids.insert(graph_id);
 }
 
-// As NVIDIA's CUPTI 13.0 does (H200): a graph that was made without GRAPH_TRACE and is launched with
-// it ends the process.
+// As NVIDIA's CUPTI 13.0 does (H200): a graph that was made without GRAPH_TRACE and is launched
+// with it ends the process.
 void CrashUnlessTraced(uint32_t graph_id) {
   const std::lock_guard<std::mutex> lock(TracedGraphs::Get().mutex);
   if (TracedGraphs::Get().ids.count(graph_id) == 0) raise(SIGSEGV);
