@@ -191,7 +191,10 @@ class WindowWaits {
       submitted[feeder].push_back({timeline_.calls[i].start_ns, timeline_.calls[i].end_ns,
                                    timeline_.calls[i].correlation, timeline_.ops[op].start_ns});
     }
-    for (const auto& [feeder, calls] : submitted) {
+    for (const auto& entry : submitted) {
+      // No structured binding: clang 14 cannot capture one.
+      const auto& feeder = entry.first;
+      const auto& calls = entry.second;
       std::vector<WaitRows::Pending>& waits = rows_.pending[feeder];
       std::erase_if(waits, [&](const WaitRows::Pending& wait) {
         // In the order of Timeline::calls; of those that look alike, ids ascend.

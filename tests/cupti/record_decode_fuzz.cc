@@ -26,7 +26,7 @@ struct AddingSink {
   void OnApi(const gpuprobe::ApiRecord& r) { Add(r), sum += r.thread; }
   void OnSync(const gpuprobe::SyncRecord& r) { Add(r), sum += r.event_sync_id; }
   void OnCudaEvent(const gpuprobe::CudaEventRecord& r) { Add(r), sum += r.event_sync_id; }
-  void OnMarker(const gpuprobe::MarkerRecord& r) { ++count, sum += r.id + r.thread; }
+  void OnMarker(const gpuprobe::MarkerRecord& r) { sum += r.id + r.thread; }
   void OnOverhead(const gpuprobe::OverheadRecord& r) { Add(r), sum += r.kind; }
   void OnDevice(const gpuprobe::DeviceRecord& r) { sum += r.uuid[15]; }
   void OnContext(const gpuprobe::ContextRecord& r) { sum += r.null_stream; }
