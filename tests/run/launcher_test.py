@@ -207,6 +207,14 @@ class LauncherTest(unittest.TestCase):
             self.assertEqual((result.returncode, result.stdout), (125, ""))
             self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
 
+    def test_output_that_is_a_file_is_an_own_failure(self):
+        file = os.path.join(self.work, "a-file")
+        with open(file, "w", encoding="utf-8"):
+            pass
+        result = self.run_it("-o", file, "echo", "ran")
+        self.assertEqual((result.returncode, result.stdout), (125, ""))
+        self.assertIn("Not a directory", result.stderr)
+
     def test_a_working_directory_that_is_gone_is_an_own_failure(self):
         script = 'mkdir gone && cd gone && rmdir ../gone && exec "$@"'
         command = ["sh", "-c", script, "sh", *self.command("echo", "ran")]

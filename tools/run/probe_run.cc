@@ -3,6 +3,7 @@
 //
 // probe-run: sets the environment, runs the command, prints the report. See kHelp in options.cc.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -147,6 +148,11 @@ int Main(const std::vector<std::string>& arguments) {
   }
   const std::string directory = OutputDirectory(options);
   if (directory.empty()) return Fail("the working directory is gone");
+  // The library makes it when there is something to write; what can be known before is said before.
+  struct stat there;
+  if (stat(directory.c_str(), &there) == 0 && !S_ISDIR(there.st_mode)) {
+    return Fail(directory + ": " + std::strerror(ENOTDIR));
+  }
   command.variables.emplace_back("GPUPROBE_OUT", directory);
   const size_t older_traces = CountTraces(directory);
   const int target = options.report ? OpenReportTarget(options, &error) : -1;
