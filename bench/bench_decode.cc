@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/null_sink.h"
 #include "cupti/api_calls.h"
 #include "cupti/record_decode_inl.h"
 
@@ -46,25 +47,6 @@ Result WalkBySizes(uint8_t* buffer, size_t valid_bytes, void** record) {
   return kSuccess;
 }
 
-// Takes every record without keeping it; the asm keeps the compiler from leaving the decoding out.
-struct NullSink {
-  template <class Record>
-  static void Take(const Record& record) {
-    asm volatile("" : : "r"(&record) : "memory");
-  }
-  void OnKernel(const KernelRecord& r) { Take(r); }
-  void OnCopy(const CopyRecord& r) { Take(r); }
-  void OnSet(const SetRecord& r) { Take(r); }
-  void OnGraph(const GraphRecord& r) { Take(r); }
-  void OnApi(const ApiRecord& r) { Take(r); }
-  void OnSync(const SyncRecord& r) { Take(r); }
-  void OnCudaEvent(const CudaEventRecord& r) { Take(r); }
-  void OnOverhead(const OverheadRecord& r) { Take(r); }
-  void OnDevice(const DeviceRecord& r) { Take(r); }
-  void OnContext(const ContextRecord& r) { Take(r); }
-  void OnStream(const StreamRecord& r) { Take(r); }
-};
-
 using Buffers = std::vector<std::vector<uint8_t>>;
 
 // CPU time, so that other users of the machine do not count.
@@ -79,7 +61,7 @@ enum class Walk { kOwn, kCupti, kBoth };
 double NsPerRecord(Buffers* buffers, Walk walk, bool recorded_only, double seconds) {
   CuptiApi api;
   api.ActivityGetNextRecord = &WalkBySizes;
-  NullSink sink;
+  bench::NullSink sink;
   DecodeStats stats = {};
   uint64_t seen = 0;
   const double begin_ns = ThreadCpuNs();

@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "bench/bench_util.h"
+#include "bench/null_sink.h"
 #include "bench/recorded_stream.h"
 #include "cupti/clock.h"
 #include "cupti/record_decode_inl.h"
@@ -48,24 +49,6 @@ double Seconds() {
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
-
-struct LookingSink {
-  template <class Record>
-  static void Take(const Record& record) {
-    asm volatile("" : : "r"(&record) : "memory");
-  }
-  void OnKernel(const KernelRecord& r) { Take(r); }
-  void OnCopy(const CopyRecord& r) { Take(r); }
-  void OnSet(const SetRecord& r) { Take(r); }
-  void OnGraph(const GraphRecord& r) { Take(r); }
-  void OnApi(const ApiRecord& r) { Take(r); }
-  void OnSync(const SyncRecord& r) { Take(r); }
-  void OnCudaEvent(const CudaEventRecord& r) { Take(r); }
-  void OnOverhead(const OverheadRecord& r) { Take(r); }
-  void OnDevice(const DeviceRecord& r) { Take(r); }
-  void OnContext(const ContextRecord& r) { Take(r); }
-  void OnStream(const StreamRecord& r) { Take(r); }
-};
 
 // Whole records, in pieces of a CUPTI buffer's size.
 template <class Use>
@@ -162,7 +145,7 @@ void RunOnce(Recording* data, size_t frame_records, void* memory, Session* sessi
   cupti::BufferDecoder decoder;
   cupti::DecodeStats stats = {};
   if (!decoder.Init(nullptr, kCuptiVersion)) std::exit(1);
-  LookingSink looking;
+  bench::NullSink looking;
   double begin = Seconds();
   ForEachBuffer(data, [&](uint8_t* buffer, size_t bytes) {
     decoder.Decode(buffer, bytes, &looking, &stats);

@@ -234,8 +234,8 @@ bool Session::StartCapture() {
   options.markers = config_.nvtx;
   options.graph_nodes = config_.graph_nodes;
   options.latency_timestamps = config_.latency_timestamps;
-  // Copies between GPUs need two of them, and to ask for them makes every replay of a CUDA graph
-  // dearer: 11.9 us with, 6.8 us without, for 20 kernels on an H200 (bench/RESULTS.md).
+  // Copies between GPUs need two of them, and to ask for them makes every replay of a CUDA graph of
+  // 20 kernels 1.7 times as dear on an H200 (bench/RESULTS.md).
   options.peer_copies = GpusAtMost(GetEnv("CUDA_VISIBLE_DEVICES"), "/dev/nvidia") != 1;
   char why[300];
   const bool started =
