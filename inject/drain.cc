@@ -20,6 +20,7 @@
 #include "inject/foreign_client.h"
 #include "inject/futex.h"
 #include "inject/safe_read.h"
+#include "proto/format.h"
 
 #ifndef GPUPROBE_VERSION
 #error "GPUPROBE_VERSION comes from the build"
@@ -402,6 +403,8 @@ void Drain::Finish(const char* reason) {
   }
   TakeLosses();
   EndSampler(kSamplerEndNs);
+  // Within the limit or lost to it, like every frame before: the closing frame alone goes beyond it.
+  if (s_.file_.full() || s_.file_.room() < proto::kMaxFrameBytes) s_.writer_.CloseFrame();
   s_.file_.LiftSizeLimit();
   s_.writer_.Finish(reason, s_.pool_.stats().outstanding);
   if (s_.file_.failed()) NoteFailedFile();

@@ -134,7 +134,7 @@ bool TraceFile::Usable() {
 
 bool TraceFile::Append(const uint8_t* data, size_t size) {
   if (failed_) return false;
-  if (size > max_bytes_ - bytes_) {
+  if (size > room()) {
     full_ = true;
     errno = EFBIG;  // the writer takes the reason from errno
     return false;

@@ -30,8 +30,10 @@ class TraceFile {
   // errno.
   bool Append(const uint8_t* data, size_t size);
 
-  // For the closing frame, which carries the count of what the size limit cost.
+  // For the closing frame, which carries the count of what the size limit cost. Close what is staged
+  // before, if room() may be too little for it: else that goes beyond the limit too.
   void LiftSizeLimit() { max_bytes_ = UINT64_MAX; }
+  uint64_t room() const { return max_bytes_ - bytes_; }
 
   bool failed() const { return failed_; }
   bool full() const { return full_; }  // refused because of max_bytes

@@ -161,20 +161,27 @@ class LimitTest(OutputTest):
                   "open('f', 'ab', 0).write(b'x')")
         self.assert_cannot_tell([sys.executable, "-c", script])
 
-    def test_the_size_limit_of_the_trace_is_kept_and_the_loss_recorded(self):
+    def limited_trace(self, **env):
         result = self.run_into(self.root / "out", ms=4000, options=("threads=2", "batch=500"),
-                               env={"GPUPROBE_MAX_TRACE_MB": "1", "GPUSIM_SET": "kernel_ns=100"})
+                               env={"GPUPROBE_MAX_TRACE_MB": "1", "GPUSIM_SET": "kernel_ns=100", **env})
         [trace] = result.traces
         size, launched = trace.path.stat().st_size, result.fields()["launched"]
-        if size < 900_000:
+        if size < 700_000:
             self.skipTest(f"this machine makes {size} bytes of trace in 4 s, less than the limit")
-        self.assertLess(size, (1 << 20) + 65536)
+        # The closing frame, which says what was lost, may go beyond it.
+        self.assertLess(size, (1 << 20) + 16384)
         self.assertEqual((trace.damage, trace.torn, trace.end_reason), ([], 0, "exit"))
         self.assertLess(trace.kernels, launched)
         lost = trace.losses[traces.SIZE_CAP]
         self.assertGreater(lost, 0)
         # Every kernel comes with the call that launched it; on a busy machine some find no buffer.
         self.assertGreaterEqual(trace.records + lost + trace.losses[traces.CUPTI_DROPPED], 2 * launched)
+
+    def test_the_size_limit_of_the_trace_is_kept_and_the_loss_recorded(self):
+        self.limited_trace()
+
+    def test_the_last_frame_is_within_the_size_limit_too(self):
+        self.limited_trace(GPUPROBE_FLUSH_MS="1500")  # so that much is staged when the host exits
 
 
 class SpecialFileTest(OutputTest):
