@@ -34,7 +34,7 @@
 #include "cupti/record_decode_inl.h"
 #include "proto/format.h"
 #include "proto/frame_compressor.h"
-#include "proto/trace_writer.h"
+#include "proto/trace_writer_inl.h"
 
 namespace gpuprobe {
 namespace {
@@ -113,6 +113,12 @@ struct FrameSink {
       writer->CloseFrame();
       in_frame = 0;
     }
+  }
+  template <class Record>
+  bool TakeKnown(const Record& r) {
+    const bool taken = writer->TakeKnown(r);
+    if (taken) Count();
+    return taken;
   }
   void OnKernel(const KernelRecord& r) { writer->OnKernel(r), Count(); }
   void OnCopy(const CopyRecord& r) { writer->OnCopy(r), Count(); }

@@ -5,6 +5,7 @@
 #ifndef GPUPROBE_CUPTI_RECORD_DECODE_INL_H_
 #define GPUPROBE_CUPTI_RECORD_DECODE_INL_H_
 
+#include <concepts>
 #include <cstring>
 
 #include "cupti/api_calls.h"
@@ -22,6 +23,13 @@ inline constexpr size_t kCacheLineBytes = 64;
 
 // CUPTI_ERROR_MAX_LIMIT_REACHED: how cuptiActivityGetNextRecord says that a buffer holds no more.
 inline constexpr Result kMaxLimitReached = 12;
+
+// Whether a sink is asked first what it takes without further questions.
+template <class Sink>
+concept TakesKnown = requires(Sink sink, const KernelRecord& kernel, const ApiRecord& call) {
+  { sink.TakeKnown(kernel) } -> std::same_as<bool>;
+  { sink.TakeKnown(call) } -> std::same_as<bool>;
+};
 
 // Counts a record's timing by cause.
 inline void NoteTiming(Timing timing, DecodeStats* stats) {
@@ -84,10 +92,13 @@ static_assert(offsetof(KernelRecord, grid_z) == offsetof(KernelRecord, grid_x) +
               offsetof(KernelRecord, registers_per_thread) ==
                   offsetof(KernelRecord, local_bytes_per_thread) + 4);
 
-inline KernelRecord LoadKernel(const uint8_t* r, size_t size, DecodeStats* stats) {
+// Its times as they stand there, not judged yet.
+[[gnu::always_inline]] inline KernelRecord LoadKernel(const uint8_t* r, size_t size) {
   using At = offset::Kernel;
   KernelRecord kernel;
-  LoadTimes(r + At::start, r + At::end, &kernel, stats);
+  kernel.start_ns = LoadI64(r + At::start);
+  kernel.end_ns = LoadI64(r + At::end);
+  kernel.timing = Timing::kValid;
   kernel.launch_type = LoadU8(r + At::launch_type);
   kernel.device_launched = LoadIfPresent<uint8_t>(r, size, At::device_launched, 0) != 0;
   kernel.device = LoadU32(r + At::device);
@@ -113,6 +124,12 @@ inline KernelRecord LoadKernel(const uint8_t* r, size_t size, DecodeStats* stats
             Pair(LoadU32(r + At::local_per_thread), LoadU16(r + At::registers)));
   kernel.queued_ns = LoadLatencyTime(r + At::queued);
   kernel.submitted_ns = LoadLatencyTime(r + At::submitted);
+  return kernel;
+}
+
+inline KernelRecord LoadJudgedKernel(const uint8_t* r, size_t size, DecodeStats* stats) {
+  KernelRecord kernel = LoadKernel(r, size);
+  LoadTimes(r + offset::Kernel::start, r + offset::Kernel::end, &kernel, stats);
   return kernel;
 }
 
@@ -196,7 +213,7 @@ inline GraphRecord LoadGraph(const uint8_t* r, size_t size, DecodeStats* stats) 
   return graph;
 }
 
-inline ApiRecord LoadApi(ApiDomain domain, const uint8_t* r) {
+[[gnu::always_inline]] inline ApiRecord LoadApi(ApiDomain domain, const uint8_t* r) {
   using At = offset::Api;
   ApiRecord call;
   call.start_ns = LoadI64(r + At::start);
@@ -317,25 +334,39 @@ void BufferDecoder::Decode(uint8_t* buffer, size_t valid_bytes, Sink* sink, Deco
 template <class Sink>
 void BufferDecoder::DecodeByOwnWalk(uint8_t* buffer, size_t valid_bytes, Sink* sink,
                                     DecodeStats* stats) {
+  using decode_internal::kCacheLineBytes;
+  using decode_internal::kPrefetchBytes;
   const uint8_t* const end = buffer + valid_bytes;
   uint8_t* record = buffer;
+  const bool usual_calls = decode_internal::TakesKnown<Sink> && IsLargeEnough(Kind::kRuntime);
+  const bool usual_kernels =
+      decode_internal::TakesKnown<Sink> && IsLargeEnough(Kind::kConcurrentKernel);
+  uint64_t taken = 0;
   while (static_cast<size_t>(end - record) >= kRecordAlignment_bytes) {
     const uint32_t kind = LoadU32(record);
     const size_t size = SizeOfKind(kind);
     if (size == 0 || size > static_cast<size_t>(end - record)) break;
-    __builtin_prefetch(record + decode_internal::kPrefetchBytes);
-    // Most records are calls, and nothing else about them has to be asked.
-    if (kind == static_cast<uint32_t>(Kind::kRuntime) && size >= MinimumRecordSize(kind)) {
-      DecodeApi(ApiDomain::kRuntime, record, size, end, sink, stats);
-    } else {
-      for (size_t at = decode_internal::kCacheLineBytes; at < size;
-           at += decode_internal::kCacheLineBytes) {
-        __builtin_prefetch(record + decode_internal::kPrefetchBytes + at);
+    __builtin_prefetch(record + kPrefetchBytes);
+    if (kind == static_cast<uint32_t>(Kind::kRuntime)) {
+      if (usual_calls && TakeUsualCall(record, sink)) {
+        ++taken;
+      } else {
+        DecodeRecord(kind, record, size, end, sink, stats);
       }
-      DecodeRecord(kind, record, size, end, sink, stats);
+    } else {
+      for (size_t at = kCacheLineBytes; at < size; at += kCacheLineBytes) {
+        __builtin_prefetch(record + kPrefetchBytes + at);
+      }
+      if (kind == static_cast<uint32_t>(Kind::kConcurrentKernel) && usual_kernels &&
+          TakeUsualKernel(record, size, sink)) {
+        ++taken;
+      } else {
+        DecodeRecord(kind, record, size, end, sink, stats);
+      }
     }
     record += size;
   }
+  stats->records += taken;
   if (record == end) return;
   const size_t left = static_cast<size_t>(end - record);
   const uint32_t kind = left >= kRecordAlignment_bytes ? LoadU32(record) : 0;
@@ -384,6 +415,28 @@ void BufferDecoder::DecodeByCuptiWalk(uint8_t* buffer, size_t valid_bytes, const
 }
 
 template <class Sink>
+[[gnu::always_inline]] inline bool BufferDecoder::TakeUsualCall(const uint8_t* record, Sink* sink) {
+  if constexpr (decode_internal::TakesKnown<Sink>) {
+    if (IsChatter(ApiDomain::kRuntime, LoadU32(record + offset::Api::cbid)) ||
+        !sink->TakeKnown(decode_internal::LoadApi(ApiDomain::kRuntime, record))) {
+      return false;
+    }
+    RememberRuntimeCall(decode_internal::LoadApi(ApiDomain::kRuntime, record));
+    return true;
+  }
+  return false;
+}
+
+template <class Sink>
+[[gnu::always_inline]] inline bool BufferDecoder::TakeUsualKernel(const uint8_t* record,
+                                                                  size_t size, Sink* sink) {
+  if constexpr (decode_internal::TakesKnown<Sink>) {
+    return sink->TakeKnown(decode_internal::LoadKernel(record, size));
+  }
+  return false;
+}
+
+template <class Sink>
 void BufferDecoder::DecodeApi(ApiDomain domain, const uint8_t* record, size_t size,
                               const uint8_t* end, Sink* sink, DecodeStats* stats) {
   if (!decode_internal::TimesAreValid(record + offset::Api::start, record + offset::Api::end,
@@ -424,7 +477,7 @@ void BufferDecoder::DecodeRecord(uint32_t kind, const uint8_t* record, size_t si
       return;
     case Kind::kConcurrentKernel:
     case Kind::kKernel:
-      sink->OnKernel(LoadKernel(record, size, stats));
+      sink->OnKernel(LoadJudgedKernel(record, size, stats));
       break;
     case Kind::kMemcpy:
       sink->OnCopy(LoadMemcpy(record, size, layout_.copies_tell_device_launch, stats));

@@ -21,6 +21,7 @@
 #include "inject/futex.h"
 #include "inject/safe_read.h"
 #include "proto/format.h"
+#include "proto/trace_writer_inl.h"
 
 #ifndef GPUPROBE_VERSION
 #error "GPUPROBE_VERSION comes from the build"
@@ -74,6 +75,8 @@ class DrainSink {
         foreign_(clock->foreign()),
         now_ns_(clock->Now()) {}
 
+  bool TakeKnown(const KernelRecord& r) { return !foreign_ && writer_.TakeKnown(r); }
+  bool TakeKnown(const ApiRecord& r) { return r.thread == thread_ && writer_.TakeKnown(r); }
   void OnKernel(const KernelRecord& r) {
     foreign_ ? writer_.OnKernel(Checked(r)) : writer_.OnKernel(r);
   }
@@ -85,6 +88,7 @@ class DrainSink {
   void OnApi(const ApiRecord& r) {
     names_.See(r.thread);
     if (sampler_ != nullptr) sampler_->NoteCudaThread(r.thread);
+    thread_ = r.thread;
     writer_.OnApi(r);
   }
   void OnSync(const SyncRecord& r) { writer_.OnSync(r); }
@@ -111,6 +115,7 @@ class DrainSink {
   const cupti::TraceClock& clock_;
   const bool foreign_;
   const int64_t now_ns_;
+  uint32_t thread_ = 0;  // of the last call that the names and the sampler were told of
 };
 
 int64_t ReadName(void*, const char* name, char* out, size_t capacity) {
@@ -403,7 +408,8 @@ void Drain::Finish(const char* reason) {
   }
   TakeLosses();
   EndSampler(kSamplerEndNs);
-  // Within the limit or lost to it, like every frame before: the closing frame alone goes beyond it.
+  // Within the limit or lost to it, like every frame before: the closing frame alone goes beyond
+  // it.
   if (s_.file_.full() || s_.file_.room() < proto::kMaxFrameBytes) s_.writer_.CloseFrame();
   s_.file_.LiftSizeLimit();
   s_.writer_.Finish(reason, s_.pool_.stats().outstanding);

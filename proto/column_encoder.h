@@ -54,6 +54,12 @@ class ColumnEncoder {
   // Both return the flags that any of the records has.
   template <class T>
   uint16_t HotColumns(const Batch& batch, const T* items, const HotFields& fields);
+  struct HotCursor;
+  template <class T, class Index>
+  static void PutRecords(uint32_t from, uint32_t to, const T* items, Index index,
+                         HotCursor* cursor);
+  template <class T, class Index>
+  static bool PutBlock(uint32_t from, const T* items, Index index, HotCursor* cursor);
   template <class T, class Index>
   uint16_t SplitColumns(uint32_t count, const T* items, const HotFields& fields, Index index);
   void Kernels(const Staging& staging, const Batch& batch);

@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "proto/arena.h"
 #include "proto/format.h"
@@ -73,10 +74,10 @@ class FrameDictionary {
   struct ShapeEntry {
     uint64_t words[kShapeWords];
     uint32_t pointer_generation;  // in which the name was last read
+    uint32_t known_generation;    // the same, 0 if it could not be
     uint32_t name;
     uint16_t id;
-    uint8_t launch_type;
-    bool device_launched;
+    uint16_t how;  // HowLaunched
   };
   // CUDA 13's calls end at 867.
   static constexpr uint32_t kDirectSymbols = 1024;
@@ -92,6 +93,10 @@ class FrameDictionary {
   bool InternName(const char* text, size_t size, uint32_t* id);
   bool Placeholder(uint32_t* id);
   bool AddShape(const KernelRecord& r, uint32_t name, uint16_t* id);
+  static uint64_t ShapeWord(const KernelRecord& r, size_t i);
+  static uint16_t HowLaunched(const KernelRecord& r) {
+    return static_cast<uint16_t>(r.launch_type | r.device_launched << 8);
+  }
   static uint64_t HashShape(const KernelRecord& r);
   static bool IsShape(const ShapeEntry& entry, const KernelRecord& r);
 
@@ -111,13 +116,60 @@ class FrameDictionary {
   uint32_t shape_entries_ = 0;
   uint32_t shape_count_ = 0;  // ids given; more than entries if a pointer changed its name
 
-  uint32_t last_shape_ = 0;  // entry of the last kernel
-
   FrameMap<kMaxApiSymbols> api_symbols_;
   uint16_t direct_symbols_[2][kDirectSymbols] = {};  // id + 1, by domain and cbid; 0: not known
   FrameMap<kMaxCopyShapes> copy_shapes_;
   FrameMap<kMaxMarkerNames> marker_names_;  // length and hash -> id
 };
+
+// The launch configuration lies in KernelRecord as one block that starts with the name pointer.
+static_assert(sizeof(KernelRecord::name) == 8);
+static_assert(offsetof(KernelRecord, registers_per_thread) +
+                  sizeof(KernelRecord::registers_per_thread) - offsetof(KernelRecord, name) ==
+              64);
+
+// The functions below are a part of every kernel record's way. Inlined into the decoder's loop, so
+// that the record is never put together in memory, they take half of the instructions.
+[[gnu::always_inline]] inline uint64_t FrameDictionary::ShapeWord(const KernelRecord& r, size_t i) {
+  uint64_t word;
+  std::memcpy(&word, reinterpret_cast<const char*>(&r) + offsetof(KernelRecord, name) + 8 * i, 8);
+  return word;
+}
+
+// Of name, grid, block and the shared memory that a launch chooses: what hardly varies beside them
+// is only compared. Two sums of products instead of a chain: the products do not wait for each
+// other.
+[[gnu::always_inline]] inline uint64_t FrameDictionary::HashShape(const KernelRecord& r) {
+  const uint64_t even = ShapeWord(r, 0) + ShapeWord(r, 2) * 0x9fb21c651e98df25u +
+                        ShapeWord(r, 6) * 0xc2b2ae3d27d4eb4fu;
+  const uint64_t odd = ShapeWord(r, 1) + ShapeWord(r, 3) * 0xa0761d6478bd642fu;
+  return Mix(even, odd);
+}
+
+// memcmp would be a call, and want the record in memory.
+[[gnu::always_inline]] inline bool FrameDictionary::IsShape(const ShapeEntry& entry,
+                                                            const KernelRecord& r) {
+  uint64_t difference = entry.how ^ HowLaunched(r);
+  difference |= entry.words[0] ^ ShapeWord(r, 0);
+  difference |= entry.words[1] ^ ShapeWord(r, 1);
+  difference |= entry.words[2] ^ ShapeWord(r, 2);
+  difference |= entry.words[3] ^ ShapeWord(r, 3);
+  difference |= entry.words[4] ^ ShapeWord(r, 4);
+  difference |= entry.words[5] ^ ShapeWord(r, 5);
+  difference |= entry.words[6] ^ ShapeWord(r, 6);
+  difference |= entry.words[7] ^ ShapeWord(r, 7);
+  return difference == 0;
+}
+
+[[gnu::always_inline]] inline uint32_t FrameDictionary::KnownShape(const KernelRecord& r) const {
+  for (size_t slot = HashShape(r);; ++slot) {
+    const uint32_t index = shape_slots_[slot & (kShapeSlots - 1)];
+    if (index == 0) return kUnknown;
+    const ShapeEntry& entry = shapes_[index - 1];
+    if (!IsShape(entry, r)) continue;
+    return entry.known_generation == pointer_generation_ ? entry.id : kUnknown;
+  }
+}
 
 }  // namespace gpuprobe::proto
 

@@ -30,6 +30,12 @@ void Staging::Take(Arena* arena, uint32_t max_records) {
   lanes = arena->Take<Lane>(kMaxLanes);
   lane_index.Take(arena);
   order = arena->Take<uint32_t>(max_records);
+  ForgetQuickLanes();
+}
+
+void Staging::ForgetQuickLanes() {
+  for (uint16_t& lane : quick_kernel_lane) lane = kNoLane;
+  for (uint16_t& lane : quick_api_lane) lane = kNoLane;
 }
 
 void Staging::Clear() {
@@ -38,6 +44,7 @@ void Staging::Clear() {
   lane_count = 0;
   lane_index.Clear();
   for (int& lane : last_lane) lane = -1;
+  ForgetQuickLanes();
   first_ns = INT64_MAX;
   last_ns = INT64_MIN;
 }
