@@ -51,10 +51,10 @@ struct DecodeStats {
 // callbacks instead of a template parameter would cost an indirect call a record; the
 // implementation is a template in record_decode_inl.h, included by the one user.
 //
-// A sink may have bool TakeKnown(const KernelRecord&) and bool TakeKnown(const ApiRecord&). They
-// are asked first, about runtime calls and kernels of our own walk: true means taken, false that
-// nothing has happened and On... follows. Nobody has looked at the times then (`timing` says kValid
-// of all): what is not plainly a time has to be refused.
+// A sink may have bool TakeKnownCall(const ApiRecord&) and bool TakeKnownKernel(const
+// KernelInBuffer&). They are asked first, about runtime calls and kernels of our own walk: true
+// means taken, false that nothing has happened and On... follows. Nobody has looked at the times
+// then: what is not plainly a time has to be refused.
 class BufferDecoder {
  public:
   // `api` may be nullptr or lack ActivityGetNextRecord (recordings): then there is no verification
@@ -92,10 +92,10 @@ class BufferDecoder {
     return kind < kKindLimit ? layout_.size_bytes[kind] : 0;
   }
 
-  bool IsLargeEnough(Kind kind) const {
-    const auto number = static_cast<uint32_t>(kind);
-    return SizeOfKind(number) >= MinimumRecordSize(number);
-  }
+  // Size of the kind's records if the sink may be asked about them first; more than any buffer has
+  // if not.
+  template <class Sink>
+  size_t UsualBytes(Kind kind) const;
   template <class Sink>
   bool TakeUsualCall(const uint8_t* record, Sink* sink);
   template <class Sink>

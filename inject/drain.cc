@@ -75,8 +75,10 @@ class DrainSink {
         foreign_(clock->foreign()),
         now_ns_(clock->Now()) {}
 
-  bool TakeKnown(const KernelRecord& r) { return !foreign_ && writer_.TakeKnown(r); }
-  bool TakeKnown(const ApiRecord& r) { return r.thread == thread_ && writer_.TakeKnown(r); }
+  bool TakeKnownKernel(const cupti::KernelInBuffer& k) {
+    return !foreign_ && writer_.TakeKnownKernel(k);
+  }
+  bool TakeKnownCall(const ApiRecord& r) { return r.thread == thread_ && writer_.TakeKnownCall(r); }
   void OnKernel(const KernelRecord& r) {
     foreign_ ? writer_.OnKernel(Checked(r)) : writer_.OnKernel(r);
   }

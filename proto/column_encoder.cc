@@ -490,7 +490,7 @@ void ColumnEncoder::Lanes(Staging* staging, LaneClass lane_class, const StagedAr
   for (uint32_t i = 0; i < staging->lane_count; ++i) {
     const Lane& lane = staging->lanes[i];
     if (lane.lane_class != lane_class) continue;
-    (this->*encode)(*staging, {&lane, staging->order + lane.next - lane.count, lane.count});
+    (this->*encode)(*staging, {&lane, staging->order + staging->next[i] - lane.count, lane.count});
   }
 }
 

@@ -41,8 +41,8 @@ class ColumnEncoder {
  public:
   void Take(Arena* arena, uint32_t max_records);
 
-  // Appends the batches of everything staged; changes Lane::next. `out` must have room for the
-  // bounds above: columns are written without further checks.
+  // Appends the batches of everything staged; uses its `order` and `next`. `out` must have room for
+  // the bounds above: columns are written without further checks.
   void Encode(Staging* staging, int64_t base_ns, WireWriter* out);
 
  private:

@@ -132,11 +132,12 @@ bool FrameDictionary::NameAt(const char* pointer, uint32_t* id) {
 }
 
 bool FrameDictionary::Shape(const KernelRecord& r, ShapeRef* out) {
-  size_t slot = HashShape(r) & (kShapeSlots - 1);
+  const KernelFields fields = {r};
+  size_t slot = HashShape(fields) & (kShapeSlots - 1);
   ShapeEntry* entry = nullptr;
   for (; shape_slots_[slot] != 0; slot = (slot + 1) & (kShapeSlots - 1)) {
     ShapeEntry* candidate = &shapes_[shape_slots_[slot] - 1];
-    if (IsShape(*candidate, r)) {
+    if (IsShape(*candidate, fields)) {
       entry = candidate;
       break;
     }
@@ -150,8 +151,8 @@ bool FrameDictionary::Shape(const KernelRecord& r, ShapeRef* out) {
       if (entry == nullptr) {
         entry = &shapes_[shape_entries_];
         shape_slots_[slot] = ++shape_entries_;
-        for (size_t i = 0; i < kShapeWords; ++i) entry->words[i] = ShapeWord(r, i);
-        entry->how = HowLaunched(r);
+        for (size_t i = 0; i < kShapeWords; ++i) entry->words[i] = fields.shape_word(i);
+        entry->how = fields.how();
       }
       entry->name = name;
       entry->id = id;

@@ -26,6 +26,30 @@
 
 namespace gpuprobe::proto {
 
+// A record's fields, asked for one by one; cupti::KernelInBuffer is the same of a record that has
+// not been decoded.
+struct KernelFields {
+  const KernelRecord& r;
+  int64_t start_ns() const { return r.start_ns; }
+  int64_t end_ns() const { return r.end_ns; }
+  uint32_t device() const { return r.device; }
+  uint32_t context() const { return r.context; }
+  uint32_t stream() const { return r.stream; }
+  uint32_t correlation() const { return r.correlation; }
+  // Neither of a graph nor with latency timestamps.
+  bool plain() const {
+    return (r.graph_id | r.graph_node_id | static_cast<uint64_t>(r.queued_ns | r.submitted_ns)) ==
+           0;
+  }
+  uint16_t how() const { return static_cast<uint16_t>(r.launch_type | r.device_launched << 8); }
+  // The launch configuration in eight words, in KernelRecord's order from `name` on.
+  uint64_t shape_word(size_t i) const {
+    uint64_t word;
+    std::memcpy(&word, reinterpret_cast<const char*>(&r) + offsetof(KernelRecord, name) + 8 * i, 8);
+    return word;
+  }
+};
+
 class FrameDictionary {
  public:
   static constexpr size_t kBytes = 512u << 10;  // encoded entries of one frame
@@ -63,7 +87,8 @@ class FrameDictionary {
                : kUnknown;
   }
   // Also kUnknown where the name could not be read.
-  uint32_t KnownShape(const KernelRecord& r) const;
+  template <class Kernel>
+  uint32_t KnownShape(const Kernel& k) const;
 
   // Fields of the Dictionary message, as they stand in the frame.
   const WireWriter& encoded() const { return encoded_; }
@@ -77,7 +102,7 @@ class FrameDictionary {
     uint32_t known_generation;    // the same, 0 if it could not be
     uint32_t name;
     uint16_t id;
-    uint16_t how;  // HowLaunched
+    uint16_t how;  // KernelFields::how
   };
   // CUDA 13's calls end at 867.
   static constexpr uint32_t kDirectSymbols = 1024;
@@ -93,12 +118,10 @@ class FrameDictionary {
   bool InternName(const char* text, size_t size, uint32_t* id);
   bool Placeholder(uint32_t* id);
   bool AddShape(const KernelRecord& r, uint32_t name, uint16_t* id);
-  static uint64_t ShapeWord(const KernelRecord& r, size_t i);
-  static uint16_t HowLaunched(const KernelRecord& r) {
-    return static_cast<uint16_t>(r.launch_type | r.device_launched << 8);
-  }
-  static uint64_t HashShape(const KernelRecord& r);
-  static bool IsShape(const ShapeEntry& entry, const KernelRecord& r);
+  template <class Kernel>
+  static uint64_t HashShape(const Kernel& k);
+  template <class Kernel>
+  static bool IsShape(const ShapeEntry& entry, const Kernel& k);
 
   WriterHooks hooks_ = {};
   WireWriter encoded_;
@@ -128,45 +151,41 @@ static_assert(offsetof(KernelRecord, registers_per_thread) +
                   sizeof(KernelRecord::registers_per_thread) - offsetof(KernelRecord, name) ==
               64);
 
-// The functions below are a part of every kernel record's way. Inlined into the decoder's loop, so
-// that the record is never put together in memory, they take half of the instructions.
-[[gnu::always_inline]] inline uint64_t FrameDictionary::ShapeWord(const KernelRecord& r, size_t i) {
-  uint64_t word;
-  std::memcpy(&word, reinterpret_cast<const char*>(&r) + offsetof(KernelRecord, name) + 8 * i, 8);
-  return word;
-}
-
+// The functions below are a part of every kernel record's way.
 // Of name, grid, block and the shared memory that a launch chooses: what hardly varies beside them
 // is only compared. Two sums of products instead of a chain: the products do not wait for each
 // other.
-[[gnu::always_inline]] inline uint64_t FrameDictionary::HashShape(const KernelRecord& r) {
-  const uint64_t even = ShapeWord(r, 0) + ShapeWord(r, 2) * 0x9fb21c651e98df25u +
-                        ShapeWord(r, 6) * 0xc2b2ae3d27d4eb4fu;
-  const uint64_t odd = ShapeWord(r, 1) + ShapeWord(r, 3) * 0xa0761d6478bd642fu;
+template <class Kernel>
+[[gnu::always_inline]] inline uint64_t FrameDictionary::HashShape(const Kernel& k) {
+  const uint64_t even = k.shape_word(0) + k.shape_word(2) * 0x9fb21c651e98df25u +
+                        k.shape_word(6) * 0xc2b2ae3d27d4eb4fu;
+  const uint64_t odd = k.shape_word(1) + k.shape_word(3) * 0xa0761d6478bd642fu;
   return Mix(even, odd);
 }
 
 // memcmp would be a call, and want the record in memory.
+template <class Kernel>
 [[gnu::always_inline]] inline bool FrameDictionary::IsShape(const ShapeEntry& entry,
-                                                            const KernelRecord& r) {
-  uint64_t difference = entry.how ^ HowLaunched(r);
-  difference |= entry.words[0] ^ ShapeWord(r, 0);
-  difference |= entry.words[1] ^ ShapeWord(r, 1);
-  difference |= entry.words[2] ^ ShapeWord(r, 2);
-  difference |= entry.words[3] ^ ShapeWord(r, 3);
-  difference |= entry.words[4] ^ ShapeWord(r, 4);
-  difference |= entry.words[5] ^ ShapeWord(r, 5);
-  difference |= entry.words[6] ^ ShapeWord(r, 6);
-  difference |= entry.words[7] ^ ShapeWord(r, 7);
+                                                            const Kernel& k) {
+  uint64_t difference = entry.how ^ k.how();
+  difference |= entry.words[0] ^ k.shape_word(0);
+  difference |= entry.words[1] ^ k.shape_word(1);
+  difference |= entry.words[2] ^ k.shape_word(2);
+  difference |= entry.words[3] ^ k.shape_word(3);
+  difference |= entry.words[4] ^ k.shape_word(4);
+  difference |= entry.words[5] ^ k.shape_word(5);
+  difference |= entry.words[6] ^ k.shape_word(6);
+  difference |= entry.words[7] ^ k.shape_word(7);
   return difference == 0;
 }
 
-[[gnu::always_inline]] inline uint32_t FrameDictionary::KnownShape(const KernelRecord& r) const {
-  for (size_t slot = HashShape(r);; ++slot) {
+template <class Kernel>
+[[gnu::always_inline]] inline uint32_t FrameDictionary::KnownShape(const Kernel& k) const {
+  for (size_t slot = HashShape(k);; ++slot) {
     const uint32_t index = shape_slots_[slot & (kShapeSlots - 1)];
     if (index == 0) return kUnknown;
     const ShapeEntry& entry = shapes_[index - 1];
-    if (!IsShape(entry, r)) continue;
+    if (!IsShape(entry, k)) continue;
     return entry.known_generation == pointer_generation_ ? entry.id : kUnknown;
   }
 }

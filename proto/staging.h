@@ -28,7 +28,6 @@ struct Lane {
   uint32_t device, context;
   uint32_t stream;  // LaneClass::kApi: the thread
   uint32_t count;   // records in this frame
-  uint32_t next;    // while sorting: where the next record goes
 };
 
 // Staged records. What hardly any record has stands in arrays of its own (KernelGraph,
@@ -113,8 +112,8 @@ struct Staging {
   int LaneOf(LaneClass lane_class, Timing timing, uint32_t device, uint32_t context,
              uint32_t stream);
   void ForgetQuickLanes();
-  // `order`: room for items.size indices. Fills it with the indices of `items` by lane, in arrival
-  // order within a lane; Lane::next becomes the end of its stretch. Counting sort.
+  // Fills `order` with the indices of `items` by lane, in arrival order within a lane; `next`
+  // becomes the end of a lane's stretch. Counting sort.
   template <class T>
   void Sort(LaneClass lane_class, const StagedArray<T>& items) const;
   // Without branches: whether a record ends later than all before it is anybody's guess.
@@ -151,6 +150,7 @@ struct Staging {
   uint16_t quick_kernel_lane[kQuickLanes];
   uint16_t quick_api_lane[kQuickLanes];
   uint32_t* order = nullptr;  // [max_records], one class at a time
+  uint32_t* next = nullptr;   // [kMaxLanes]
 
   int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;  // of the times noted
 };
@@ -160,10 +160,13 @@ void Staging::Sort(LaneClass lane_class, const StagedArray<T>& items) const {
   uint32_t at = 0;
   for (uint32_t i = 0; i < lane_count; ++i) {
     if (lanes[i].lane_class != lane_class) continue;
-    lanes[i].next = at;
+    next[i] = at;
     at += lanes[i].count;
   }
-  for (uint32_t i = 0; i < items.size; ++i) order[lanes[items.items[i].lane()].next++] = i;
+  // Copies: `order` could be these members, as far as the compiler knows.
+  const T* const begin = items.items;
+  uint32_t *const out = order, *const next_of = next;
+  for (uint32_t i = 0, n = items.size; i < n; ++i) out[next_of[begin[i].lane()]++] = i;
 }
 
 }  // namespace gpuprobe::proto

@@ -97,7 +97,9 @@ bool TraceWriter::Init(const WriterOptions& options, const WriterHooks& hooks, v
 }
 
 void TraceWriter::OnKernel(const KernelRecord& r) {
-  if (state_ != nullptr && !TakeKnown(r)) state_->Stage(r);
+  if (state_ == nullptr) return;
+  if (r.timing == Timing::kValid && TakeKnownKernel(KernelFields{r})) return;
+  state_->Stage(r);
 }
 
 void TraceWriter::State::Stage(const KernelRecord& r) {
@@ -195,7 +197,7 @@ void TraceWriter::OnGraph(const GraphRecord& r) {
 }
 
 void TraceWriter::OnApi(const ApiRecord& r) {
-  if (state_ != nullptr && !TakeKnown(r)) state_->Stage(r);
+  if (state_ != nullptr && !TakeKnownCall(r)) state_->Stage(r);
 }
 
 void TraceWriter::State::Stage(const ApiRecord& r) {

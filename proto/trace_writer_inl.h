@@ -16,7 +16,7 @@
 
 namespace gpuprobe::proto {
 
-[[gnu::always_inline]] inline bool TraceWriter::TakeKnown(const ApiRecord& r) {
+[[gnu::always_inline]] inline bool TraceWriter::TakeKnownCall(const ApiRecord& r) {
   if (state_ == nullptr) return false;
   State& s = *state_;
   const uint32_t symbol = s.dictionary.KnownApiSymbol(r.domain, r.cbid);
@@ -37,26 +37,30 @@ namespace gpuprobe::proto {
   return true;
 }
 
-[[gnu::always_inline]] inline bool TraceWriter::TakeKnown(const KernelRecord& r) {
+template <class Kernel>
+[[gnu::always_inline]] inline bool TraceWriter::TakeKnownKernel(const Kernel& k) {
   if (state_ == nullptr) return false;
   State& s = *state_;
-  const uint32_t lane_index = s.staging.quick_kernel_lane[r.stream % Staging::kQuickLanes];
-  if (lane_index == Staging::kNoLane || r.timing != Timing::kValid ||
-      !s.OffsetApplies(r.start_ns, r.end_ns) ||
-      (r.graph_id | r.graph_node_id | static_cast<uint64_t>(r.queued_ns | r.submitted_ns)) != 0 ||
-      s.staging.kernels.full() ||
-      s.batch_bytes + kKernelMaxBytes + kBatchMaxBytes > s.batch_limit) {
+  const uint32_t stream = k.stream();
+  const uint32_t lane_index = s.staging.quick_kernel_lane[stream % Staging::kQuickLanes];
+  if (lane_index == Staging::kNoLane || s.staging.kernels.full() ||
+      s.batch_bytes + kKernelMaxBytes + kBatchMaxBytes > s.batch_limit || !k.plain()) {
     return false;
   }
   Lane& lane = s.staging.lanes[lane_index];
-  if (lane.stream != r.stream || lane.context != r.context || lane.device != r.device) return false;
-  const uint32_t shape = s.dictionary.KnownShape(r);
+  if (lane.stream != stream || lane.context != k.context() || lane.device != k.device()) {
+    return false;
+  }
+  const uint32_t shape = s.dictionary.KnownShape(k);
   if (shape == FrameDictionary::kUnknown) return false;
-  const int64_t start_ns = r.start_ns + s.offset.offset_ns, end_ns = r.end_ns + s.offset.offset_ns;
+  const int64_t record_start_ns = k.start_ns(), record_end_ns = k.end_ns();
+  if (!s.OffsetApplies(record_start_ns, record_end_ns)) return false;
+  const int64_t start_ns = record_start_ns + s.offset.offset_ns,
+                end_ns = record_end_ns + s.offset.offset_ns;
   s.batch_bytes += kKernelMaxBytes;
   ++lane.count;
   s.staging.NoteTimes(start_ns, end_ns);
-  s.staging.kernels.Push({start_ns, end_ns, r.correlation, static_cast<uint16_t>(shape),
+  s.staging.kernels.Push({start_ns, end_ns, k.correlation(), static_cast<uint16_t>(shape),
                           static_cast<uint16_t>(lane_index << 2)});
   return true;
 }

@@ -69,7 +69,7 @@ struct TraceWriter::State {
   // counted.
   template <class T, class Resolve>
   bool Admit(const StagedArray<T>& array, size_t max_bytes, Resolve resolve);
-  // What TakeKnown does not take.
+  // What TakeKnown... does not take.
   void Stage(const ApiRecord& r);
   void Stage(const KernelRecord& r);
   // Whether times are in order and on the stretch of the clock that needs no call.
