@@ -66,16 +66,19 @@ def become_subreaper():
 
 
 class Zygote:
-    """stepper.py --zygote with these modules. usable: whether what it forks can use CUDA."""
+    """stepper.py --zygote with these modules. preload: with what they name for speed. After the start: missing (name
+    -> why), threads (its own are one), touched_cuda (what it forks may find CUDA broken)."""
 
-    def __init__(self, modules, environment, timeout_s):
+    def __init__(self, modules, preload, environment, timeout_s):
+        self.modules, self.preload = list(modules), preload
+        # On the measured cores: how many threads OpenMP makes is settled when it is loaded.
         self.process = subprocess.Popen(
-            [sys.executable, str(STEPPER), "--zygote", *map(str, modules)], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, env=environment, preexec_fn=die_with_parent(os.getpid()))
+            [sys.executable, str(STEPPER), "--zygote" if preload else "--bare-zygote", *map(str, self.modules)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
+            preexec_fn=in_new_session(common.measured_cores()))
         self.timeout_s = timeout_s
         ready = self.answer()
-        self.missing, self.threads = ready["missing"], ready["threads"]
-        self.usable = not ready["touched_cuda"]
+        self.missing, self.threads, self.touched_cuda = ready["missing"], ready["threads"], ready["touched_cuda"]
 
     def answer(self):
         if not select.select([self.process.stdout], [], [], self.timeout_s)[0]:

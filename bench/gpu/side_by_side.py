@@ -4,6 +4,7 @@
 """What each profiler costs, side by side on one GPU, within a given time.
 
     python3 bench/gpu/side_by_side.py [--minutes 16] [--workloads a,b] [--profilers 'a;b'] [--raw FILE]
+    python3 bench/gpu/side_by_side.py --raw FILE --resume [--stop-after S]    # in several calls: 3: call it again
     python3 bench/gpu/side_by_side.py --from FILE [--from FILE ...]      # the tables of raw lines once more
 
 Needs a GPU, nvcc (or build/gpu-bench/micro), build/dist and build/bench/gpu/libgpuprobe_floor.so; PyTorch for the
@@ -40,6 +41,7 @@ import members
 import tables
 
 UNTRIED_AFTER = 2  # failures of one profiler on one workload
+TO_BE_CONTINUED = 3  # exit code
 
 
 class Workload:
@@ -74,8 +76,8 @@ WORKLOADS = {
 class Output:
     """Raw lines, kept, printed and appended to a file as they come."""
 
-    def __init__(self, path):
-        self.path, self.lines = path, []
+    def __init__(self, path, lines):
+        self.path, self.lines = path, lines
 
     def line(self, **what):
         self.lines.append(what)
@@ -103,50 +105,77 @@ class Bench:
         self.random = random.Random(1)
         # One thread, hash seed and environment for forked and other processes alike: a pool of OpenBLAS would be a
         # second thread of the zygote, and the order of sets is part of the work.
-        self.environment = {**common.clean_environment(), "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+        # PyTorch asks for GPUs through NVML rather than cuInit then.
+        self.environment = {**common.clean_environment(), "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0",
+                            "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
 
     # ---- the plan ----
 
     def run(self):
-        end = time.monotonic() + 60 * self.arguments.minutes
-        members.become_subreaper()
-        self.start_zygote()
+        """Whether it has come to its end: of the sets, or of its time."""
+        began = time.monotonic()
+        stop_at = began + self.arguments.stop_after_s
+        done = {(line["set"], line["workload"]): line["took_s"] for line in self.output.lines if line["kind"] == "set"}
+        end = began + 60 * self.arguments.minutes - sum(done.values())
         left = [(number, name) for number in range(max(w.sets for w in self.workloads.values()))
-                for name, w in self.workloads.items() if number < w.sets]
+                for name, w in self.workloads.items() if number < w.sets and (number, name) not in done]
+        if not left or done and began > end:
+            return True
+        members.become_subreaper()
+        self.start_zygote([name for _, name in left])
+        left = [(number, name) for number, name in left if name in self.workloads]
+        tried = bool(done)
         try:
             while left:
                 now = time.monotonic()
-                if now > end:
+                if now > end and tried:
                     self.output.note("the time was up before " + ", ".join(f"{n} (set {s + 1})" for s, n in left))
-                    return
+                    return True
                 weights = [self.workloads[name].weight / self.workloads[name].sets for _, name in left]
+                share_s = max(0.0, end - now) * weights[0] / sum(weights)
+                if now + share_s > stop_at:
+                    return False
                 number, name = left.pop(0)
-                self.set_of(name, number, now + (end - now) * weights[0] / sum(weights))
+                tried = True
+                self.set_of(name, number, now + share_s)
+                self.output.line(kind="set", workload=name, set=number, took_s=round(time.monotonic() - now, 1))
         finally:
             if self.zygote is not None:
                 self.zygote.close()
+        return True
 
-    def start_zygote(self):
-        modules = {name: w.module for name, w in self.workloads.items() if w.module}
-        if not modules:
-            return
+    def start_zygote(self, names):
+        modules = {name: w.module for name, w in self.workloads.items() if w.module and name in names}
+        if modules and self.arguments.no_zygote:
+            self.output.note("no zygote, as asked: every process is one of its own")
+        elif modules:
+            self.replace_zygote(modules.values(), preload=True)
+        for name, path in modules.items():
+            if self.zygote is not None and path.stem in self.zygote.missing:
+                self.output.note(f"{name} is left out: {self.zygote.missing[path.stem]}")
+                del self.workloads[name]
+
+    def replace_zygote(self, modules, preload):
+        self.zygote = None
         try:
-            zygote = members.Zygote(modules.values(), self.environment, self.arguments.timeout_s)
+            self.zygote = members.Zygote(modules, preload, self.environment, self.arguments.timeout_s)
         except members.Failed as failure:
             self.output.note(f"{failure}: every process is one of its own")
             return
-        for name, path in modules.items():
-            if path.stem in zygote.missing:
-                self.output.note(f"{name} is left out: {zygote.missing[path.stem]}")
-                del self.workloads[name]
-        if zygote.threads != 1:
-            self.output.note(f"the zygote has {zygote.threads} threads, of which one comes along into what it forks")
-        if not zygote.usable or self.arguments.no_zygote:
-            zygote.close()
-            self.output.note("no zygote: " + ("as asked" if self.arguments.no_zygote else "importing touches CUDA")
-                             + "; every process is one of its own")
-            return
-        self.zygote = zygote
+        if self.zygote.threads != 1:
+            self.output.note(f"the zygote has {self.zygote.threads} threads, one of which is in what it forks")
+        if self.zygote.touched_cuda:
+            self.output.note("the zygote has a GPU's device files open: what it forks may not be able to use CUDA")
+
+    def without_what_killed_forks(self):
+        """The next best way after a set in which nothing that was forked lived."""
+        self.zygote.close()
+        if self.zygote.preload:
+            self.output.note("nothing that was forked lives: once more without importing in advance what steps import")
+            self.replace_zygote(self.zygote.modules, preload=False)
+        else:
+            self.output.note("nothing that was forked lives: from here on every process is one of its own")
+            self.zygote = None
 
     def names_of(self, name, number):
         for profiler in self.arguments.profilers:
@@ -164,7 +193,7 @@ class Bench:
 
     def set_of(self, name, number, deadline):
         workload = self.workloads[name]
-        if number == 0:
+        if not any(line["kind"] == "workload" and line["workload"] == name for line in self.output.lines):
             self.output.line(kind="workload", workload=name, unit=workload.unit, yardsticks=workload.yardsticks)
         names = list(self.names_of(name, number))
         if self.arguments.alone:
@@ -181,11 +210,13 @@ class Bench:
         group, failed = [], []
         try:
             self.start(name, number, profilers, group, failed)
-            if failed and self.zygote is not None and not any(m.forked for m in group) and any(m.forked for m in failed):
-                self.output.note("nothing that was forked lives: from here on every process is one of its own")
-                self.zygote.close()
-                self.zygote = None
-                self.start(name, number, [m.name for m in failed if m.forked], group, failed)
+            while self.zygote is not None and not any(m.forked for m in group) and any(m.forked for m in failed):
+                again = [m.name for m in failed if m.forked]
+                for member in failed:
+                    member.forked = False
+                    self.failures.pop((name, member.name), None)
+                self.without_what_killed_forks()
+                self.start(name, number, again, group, failed)
             self.turns(name, number, group, failed, deadline)
             began = time.monotonic()
             self.end(name, number, group, failed)
@@ -268,7 +299,9 @@ class Bench:
         if timed:
             found["end_s"] = round(member.ended_at - last["end_at"], 3)
         door = member.profiler.door
-        if door in ("gpuprobe", "preload") and member.traces().exists():
+        if door in ("gpuprobe", "preload"):
+            if not member.traces().exists():
+                raise members.Failed("gpuprobe recorded nothing")
             found.update(self.gpuprobe_trace(member, last, timed))
         elif door == "nsys":
             found.update(self.nsys_trace(member, last, timed))
@@ -339,6 +372,9 @@ def parse_arguments():
     parser.add_argument("--alone", action="store_true", help="one process at a time")
     parser.add_argument("--no-zygote", action="store_true", help="every process is one of its own")
     parser.add_argument("--no-stop", action="store_false", dest="stop", help="do not stop processes between blocks")
+    parser.add_argument("--resume", action="store_true", help="without the sets that --raw has; their time counts")
+    parser.add_argument("--stop-after", type=float, default=float("inf"), dest="stop_after_s", metavar="S",
+                        help="seconds: start no set that does not fit; exit code 3 where some are left")
     parser.add_argument("--raw", type=pathlib.Path, help="append the raw lines there")
     parser.add_argument("--from", type=pathlib.Path, action="append", dest="sources", help="print their tables only")
     parser.add_argument("--short", action="store_true", help="with --from: a line for what one looks for first")
@@ -380,17 +416,22 @@ def main():
         if not needed.exists():
             parser.error(f"{needed} is not built")
     workloads = chosen_workloads(parser, arguments)
-    output = Output(arguments.raw)
+    resumed = arguments.resume and arguments.raw and arguments.raw.exists()
+    output = Output(arguments.raw, read_raw([arguments.raw]) if resumed else [])
     output.line(kind="machine", **machine())
     if any(w.micro for w in workloads.values()):
         common.build_micro()
     signal.signal(signal.SIGTERM, interrupt)
+    finished = False
     try:
-        Bench(arguments, workloads, output).run()
+        finished = Bench(arguments, workloads, output).run()
     except KeyboardInterrupt:
         output.note("interrupted")
     finally:
-        print("\n".join(tables.all_tables(output.lines)))
+        print("\n".join(tables.all_tables(output.lines)), flush=True)
+    if finished and not any(line["kind"] == "block" for line in output.lines):
+        sys.exit("nothing was measured")
+    sys.exit(0 if finished else TO_BE_CONTINUED)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,10 @@
 
     stepper.py --run MODULE MODE FOLDER      one measured process of its own
     stepper.py --zygote MODULE...            imports the modules once and forks a process for every line of its input
+    stepper.py --bare-zygote MODULE...       the same without what they name in PRELOAD
 
 MODULE: a file with make_step() (returns a warmed-up step as a function, initialises CUDA) and drain() (waits for the
-GPU); of PRELOAD, a list of further modules, the zygote imports what there is. MODE: "plain", or how torch.profiler
+GPU); of PRELOAD, a list of modules that its first step would import, the zygote imports what there is. MODE: "plain", or how torch.profiler
 runs around each block: "cuda", "cpu+cuda", "stacks"; "off": one such window before the first block and none later.
 
 A measured process answers lines of the FIFO FOLDER/go with lines of JSON on FOLDER/done:
@@ -192,7 +193,7 @@ def touched_cuda():
     return False
 
 
-def import_all(paths):
+def import_all(paths, preload):
     """name -> reason of each that cannot be had."""
     missing = {}
     for path in paths:
@@ -202,13 +203,13 @@ def import_all(paths):
             missing[pathlib.Path(path).stem] = str(error)
             sys.modules.pop(pathlib.Path(path).stem, None)
             continue
-        for name in getattr(module, "PRELOAD", []):
+        for name in getattr(module, "PRELOAD", []) if preload else ():
             with contextlib.suppress(Exception):  # it is for speed alone
                 importlib.import_module(name)
     return missing
 
 
-def zygote(paths):
+def zygote(paths, preload):
     """The arguments of serve() in a new process; None at the end of the input in the old one."""
     answers = os.dup(1)
     os.dup2(2, 1)  # what the modules print
@@ -216,7 +217,7 @@ def zygote(paths):
     def answer(**what):
         os.write(answers, (json.dumps(what) + "\n").encode())
 
-    missing = import_all(paths)
+    missing = import_all(paths, preload)
     answer(missing=missing, threads=len(os.listdir("/proc/self/task")), touched_cuda=touched_cuda())
     for line in iter(sys.stdin.readline, ""):
         request = json.loads(line)
@@ -230,8 +231,8 @@ def zygote(paths):
 
 
 def main():
-    if sys.argv[1] == "--zygote":
-        arguments = zygote(sys.argv[2:])
+    if sys.argv[1] in ("--zygote", "--bare-zygote"):
+        arguments = zygote(sys.argv[2:], preload=sys.argv[1] == "--zygote")
     else:
         arguments = sys.argv[2:]
     if arguments is not None:

@@ -19,6 +19,14 @@ the profiler's report (torch.profiler: of its table, from the end of its window)
 count kernels recorded the same steps as gpuprobe."""
 
 
+def distinct_sets(lines):
+    """The lines of one or more runs, each of which begins with its machine: their sets, numbered through."""
+    run = -1
+    for line in lines:
+        run += line["kind"] == "machine"
+        yield {**line, "set": (run, line["set"])} if "set" in line else line
+
+
 class Raw:
     """The raw lines of one workload."""
 
@@ -108,6 +116,7 @@ def table(lines, workload):
 
 def all_tables(lines, workloads=None):
     """Of these workloads, or of all in the order in which they come."""
+    lines = list(distinct_sets(lines))
     names = workloads or list(dict.fromkeys(line["workload"] for line in lines if line.get("workload")))
     for name in names:
         yield from table(lines, name)
@@ -116,6 +125,7 @@ def all_tables(lines, workloads=None):
 
 def short_table(lines):
     """The few figures that one looks for first, one line a workload."""
+    lines = list(distinct_sets(lines))
     yield "| workload | profiler | of none | of floor | bytes a kernel |"
     yield "|---|---|---|---|---|"
     for name in dict.fromkeys(line["workload"] for line in lines if line.get("workload")):

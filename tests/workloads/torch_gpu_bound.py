@@ -5,6 +5,13 @@ import time
 
 import torch
 
+# For bench/gpu/stepper.py: what the first step imports, and what waits for the GPU.
+PRELOAD = ["torch.profiler"]
+
+
+def drain():
+    torch.cuda.synchronize()
+
 
 def make_step():
     """One product as a function, warmed up."""

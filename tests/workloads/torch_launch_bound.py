@@ -13,6 +13,12 @@ from torch import nn
 from yardstick import yardstick_us
 
 STEPS_A_BLOCK = 4
+# For bench/gpu/stepper.py: what the first step imports, and what waits for the GPU.
+PRELOAD = ["torch._dynamo", "torch.profiler"]
+
+
+def drain():
+    torch.cuda.synchronize()
 
 
 class Block(nn.Module):

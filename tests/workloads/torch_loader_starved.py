@@ -8,6 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch.utils.data import DataLoader, Dataset
 
+# For bench/gpu/stepper.py: what the first step imports, and what waits for the GPU.
+PRELOAD = ["torch._dynamo", "torch.profiler", "torchvision.models"]
+
+
+def drain():
+    torch.cuda.synchronize()
+
 
 class SlowImages(Dataset):
     def __init__(self, count, seconds):
