@@ -243,7 +243,7 @@ class Member:
 
     def last_output(self):
         with contextlib.suppress(OSError):
-            return (self.folder / "output").read_text(errors="replace")[-1500:].strip()
+            return "\n".join((self.folder / "output").read_text(errors="replace")[-600:].strip().splitlines()[-5:])
         return ""
 
     def kill(self):

@@ -167,6 +167,11 @@ class Bench:
         if self.zygote.touched_cuda:
             self.output.note("the zygote has a GPU's device files open: what it forks may not be able to use CUDA")
 
+    def forks_are_to_blame(self, group, failed):
+        """Whether everything forked has failed, and nothing else."""
+        return bool(self.zygote is not None and failed and all(m.forked for m in failed)
+                    and not any(m.forked for m in group))
+
     def without_what_killed_forks(self):
         """The next best way after a set in which nothing that was forked lived."""
         self.zygote.close()
@@ -210,11 +215,12 @@ class Bench:
         group, failed = [], []
         try:
             self.start(name, number, profilers, group, failed)
-            while self.zygote is not None and not any(m.forked for m in group) and any(m.forked for m in failed):
-                again = [m.name for m in failed if m.forked]
+            while self.forks_are_to_blame(group, failed):
+                again = [member.name for member in failed]
                 for member in failed:
-                    member.forked = False
                     self.failures.pop((name, member.name), None)
+                    member.close()
+                failed.clear()
                 self.without_what_killed_forks()
                 self.start(name, number, again, group, failed)
             self.turns(name, number, group, failed, deadline)
