@@ -122,11 +122,13 @@ def in_new_session(cores):
 
 
 class Member:
-    """One process of a set. command: what to run after "--run" (a step) or the whole program (micro)."""
+    """One process of a set. name: the profiler's; workload: side_by_side.Workload, by the name workload_name;
+    options: timeout_s for an answer, stop (between blocks), nsys (the program). seen: the last block's answer."""
 
-    def __init__(self, name, workload, options):
-        self.name, self.profiler, self.workload = name, PROFILERS[name], workload
-        self.options = options  # timeout_s, stop, nsys
+    def __init__(self, name, workload_name, workload, options):
+        self.name, self.profiler = name, PROFILERS[name]
+        self.workload_name, self.workload, self.options = workload_name, workload, options
+        self.seen, self.rss_before_kib = {"ops": 0, "cpu_s": 0.0, "rss_kib": None}, None
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="gpuprobe-bench-"))
         self.pid = self.own_pid = None
         self.popen = None
@@ -177,9 +179,8 @@ class Member:
 
     def first_answer(self):
         answer = self.read_answer()
-        self.own_pid = answer["pid"]
+        self.own_pid, self.rss_before_kib = answer["pid"], answer.get("rss_before_kib")
         self.pause()
-        return answer
 
     def signal(self, number):
         """To the process group that was started for this member, and to nothing else."""
@@ -190,13 +191,15 @@ class Member:
         if self.options.stop and self.profiler.door != "nsys":
             self.signal(signal.SIGSTOP)
 
-    def ask(self, line):
-        """The answer to one line; the member runs for as long as that takes."""
+    def block(self, ops, count):
+        """The answer to one block; ops and cpu_s since the last. The process runs for as long as it takes."""
         self.signal(signal.SIGCONT)
-        os.write(self.go, (line + "\n").encode())
+        os.write(self.go, f"block {ops} {count}\n".encode())
         answer = self.read_answer()
         self.pause()
-        return answer
+        since = {"ops": answer["ops"] - self.seen["ops"], "cpu_s": round(answer["cpu_s"] - self.seen["cpu_s"], 6)}
+        self.seen = answer
+        return {**answer, **since}
 
     def tell_end(self):
         """The last answer comes by read_answer(), the process's end by wait()."""

@@ -3,22 +3,23 @@
 //
 // What one CUDA call costs the host, in blocks, so that one process gives many figures:
 //
-//   micro launch THREADS BLOCKS OPS    empty kernels, OPS a block and thread, drained between blocks
-//   micro sync 1 BLOCKS OPS            launch and cudaStreamSynchronize, each time
-//   micro copy 1 BLOCKS OPS            4 KiB cudaMemcpyAsync from pinned memory
-//   micro graph 1 BLOCKS OPS           replays of a graph of 20 kernels
+//   micro launch THREADS BLOCKS OPS   empty kernels, OPS a block and thread, drained between blocks
+//   micro sync 1 BLOCKS OPS           launch and cudaStreamSynchronize, each time
+//   micro copy 1 BLOCKS OPS           4 KiB cudaMemcpyAsync from pinned memory
+//   micro graph 1 BLOCKS OPS          replays of a graph of 20 kernels
 //
 // Prints "ns_per_op a b c ..." (one figure a block: wall time of the slowest thread / OPS, the time
 // of draining not counted), "rss_kib N", "cpu_s N"; "instructions_per_op a b c ..." of the only
 // thread, user mode, where the machine counts them; "yardstick_us a b c ...": the time of a fixed
 // piece of work beside each block, by which the machine's own ups and downs can be told apart.
 //
-//   micro MODE 1 BLOCKS OPS NAME=KINDS ...            goes through the variants BLOCKS times, in turn
+//   micro MODE 1 BLOCKS OPS NAME=KINDS ...            goes through the variants BLOCKS times
 //   micro MODE 1 BLOCKS OPS --phases NAME=KINDS ...   BLOCKS times the first, then the second, ...
 //
 // KINDS as gpuprobe_floor_set of floor_client.cc takes them ("-": no call; with "anew" in it stream
-// and graph are made once more after it), whose library must be loaded (CUDA_INJECTION64_PATH, GPUPROBE_FLOOR_KINDS=later). Then a line a variant:
-// "variant NAME a b c ...", "instructions NAME ..." and "yardstick_us NAME ...".
+// and graph are made once more after it), whose library must be loaded (CUDA_INJECTION64_PATH,
+// GPUPROBE_FLOOR_KINDS=later). Then a line a variant: "variant NAME a b c ...", "instructions NAME
+// ..." and "yardstick_us NAME ...".
 //
 //   micro MODE THREADS --serve FOLDER OPS            does blocks when it is told to (members.py)
 //
@@ -79,8 +80,8 @@ struct Lane {
 
 constexpr size_t kCopyBytes = 4096;
 constexpr int kGraphKernels = 20;
-// The launch queue holds 1,024 operations, and a graph of 20 kernels keeps the device busy for longer
-// than its launch takes: longer bursts would measure the device.
+// The launch queue holds 1,024 operations, and a graph of 20 kernels keeps the device busy for
+// longer than its launch takes: longer bursts would measure the device.
 constexpr int kBurst = 512, kGraphBurst = 32;
 
 Lane MakeLane(const std::string& mode) {
@@ -297,12 +298,13 @@ int Serve(const std::string& mode, const std::vector<Lane>& lanes, const std::st
       figures.push_back(SubmitOnAll(mode, lanes, ops) * 1e9 / ops);
       yardsticks.push_back((before_us + YardstickUs()) / 2);
     }
-    done_ops += static_cast<long long>(lanes.size()) * (warm_up + static_cast<long long>(count) * ops);
+    done_ops +=
+        static_cast<long long>(lanes.size()) * (warm_up + static_cast<long long>(count) * ops);
     std::fprintf(done, "{");
     PrintNumbers(done, "figures", figures);
     PrintNumbers(done, "yardsticks", yardsticks);
-    std::fprintf(done, "\"ops\": %lld, \"cpu_s\": %.6f, \"rss_kib\": %ld}\n", done_ops, CpuSeconds(),
-                 RssKib());
+    std::fprintf(done, "\"ops\": %lld, \"cpu_s\": %.6f, \"rss_kib\": %ld}\n", done_ops,
+                 CpuSeconds(), RssKib());
     std::fflush(done);
   }
   std::fprintf(done, "{\"ops\": %lld, \"end_at\": %.6f}\n", done_ops, MonotonicSeconds());
@@ -334,9 +336,10 @@ int GoThrough(const std::string& mode, Lane lane, int blocks, int ops, bool phas
 
 int main(int argc, char** argv) {
   if (argc < 5) {
-    std::fprintf(stderr,
-                 "usage: micro launch|sync|copy|graph THREADS BLOCKS OPS [[--phases] NAME=KINDS ...]\n"
-                 "       micro launch|sync|copy|graph THREADS --serve FOLDER OPS\n");
+    std::fprintf(
+        stderr,
+        "usage: micro launch|sync|copy|graph THREADS BLOCKS OPS [[--phases] NAME=KINDS ...]\n"
+        "       micro launch|sync|copy|graph THREADS --serve FOLDER OPS\n");
     return 2;
   }
   const std::string mode = argv[1];

@@ -46,26 +46,27 @@ TO_BE_CONTINUED = 3  # exit code
 
 class Workload:
     """micro: (mode, threads, operations at the start) of micro.cu; module: a file for stepper.py. A block is `count`
-    times `ops` operations. weight: share of the time; sets: how many."""
+    times `ops` operations: half a second and a bit, since gpuprobe flushes twice a second, once when it goes on after
+    a stop, in the warm-up, and once more. weight: share of the time; sets: how many."""
 
     def __init__(self, unit, weight, sets, ops, count, micro=None, module=None, yardsticks=True):
         self.unit, self.weight, self.sets, self.ops, self.count = unit, weight, sets, ops, count
         self.micro, self.module, self.yardsticks = micro, module, yardsticks
 
 
-def micro(mode, threads, ops, unit, weight):
-    return Workload(unit, weight, 3, ops, 5, micro=(mode, threads, ops))
+def micro(mode, threads, ops, count, unit, weight):
+    return Workload(unit, weight, 2, ops, count, micro=(mode, threads, ops))
 
 
 WORKLOADS = {
-    "gpt-step": Workload("ms a step", 5, 3, 4, 3, module=common.WORKLOADS / "torch_launch_bound.py"),
-    "storm-1": micro("launch", 1, 4000, "ns a launch", 1.5),
-    "storm-8": micro("launch", 8, 1500, "ns a launch", 1.5),
-    "sync": micro("sync", 1, 1500, "ns a launch and wait", 1.2),
-    "copy": micro("copy", 1, 4000, "ns a 4 KiB copy", 1.2),
-    "graph": micro("graph", 1, 500, "ns a replay of 20 kernels", 1.5),
+    "gpt-step": Workload("ms a step", 6, 2, 4, 4, module=common.WORKLOADS / "torch_launch_bound.py"),
+    "storm-1": micro("launch", 1, 4000, 32, "ns a launch", 1.5),
+    "storm-8": micro("launch", 8, 1500, 32, "ns a launch", 1.5),
+    "sync": micro("sync", 1, 1500, 40, "ns a launch and wait", 1.2),
+    "copy": micro("copy", 1, 8000, 32, "ns a 4 KiB copy", 1.2),
+    "graph": micro("graph", 1, 500, 28, "ns a replay of 20 kernels", 1.5),
     # What bounds these is not the host: no yardsticks.
-    "gpu-bound-step": Workload("ms a product", 1.5, 2, 100, 3, module=common.WORKLOADS / "torch_gpu_bound.py",
+    "gpu-bound-step": Workload("ms a product", 1.5, 2, 90, 4, module=common.WORKLOADS / "torch_gpu_bound.py",
                                yardsticks=False),
     # Two workers have four batches ready when a block begins: its warm-up takes them.
     "loader-starved-step": Workload("ms a step", 2.5, 2, 12, 1, module=common.WORKLOADS / "torch_loader_starved.py",
@@ -243,8 +244,7 @@ class Bench:
     def start(self, name, number, profilers, group, failed):
         new = []
         for profiler in profilers:
-            member = members.Member(profiler, self.workloads[name], self.arguments)
-            member.workload_name, member.seen, member.start_line = name, {"ops": 0, "cpu_s": 0.0}, {}
+            member = members.Member(profiler, name, self.workloads[name], self.arguments)
             group.append(member)
             try:
                 member.start(self.zygote, self.environment)
@@ -253,30 +253,27 @@ class Bench:
                 self.failed(member, number, failure, group, failed)
         for member in new:
             try:
-                member.start_line = member.first_answer()
+                member.first_answer()
             except (members.Failed, ValueError) as failure:
                 self.failed(member, number, failure, group, failed)
 
     def turns(self, name, number, group, failed, deadline):
         workload = self.workloads[name]
-        command = f"block {workload.ops} {workload.count}"
         reserve_s, took_s, turn = self.end_took_s.get(name, 0.0), 0.0, -1  # turn -1: settling, not kept
         while turn < self.arguments.turns and group:
             began = time.monotonic()
             if turn > 0 and began + took_s + reserve_s > deadline:
                 break
             for member in self.random.sample(group, len(group)):
+                # A window of torch.profiler has no flushes, and takes long to read afterwards.
+                count = workload.count if member.profiler.mode in ("plain", "off") else max(1, workload.count // 4)
                 try:
-                    answer = member.ask(command)
+                    answer = member.block(workload.ops, count if turn >= 0 else 1)
                 except (members.Failed, ValueError) as failure:
                     self.failed(member, number, failure, group, failed)
                     continue
-                ops, cpu_s = answer["ops"] - member.seen["ops"], answer["cpu_s"] - member.seen["cpu_s"]
-                member.seen = answer
                 if turn >= 0:
-                    self.output.line(kind="block", workload=name, profiler=member.name, set=number, turn=turn,
-                                     figures=answer["figures"], yardsticks=answer["yardsticks"], ops=ops,
-                                     cpu_s=round(cpu_s, 6), rss_kib=answer["rss_kib"])
+                    self.output.line(kind="block", workload=name, profiler=member.name, set=number, turn=turn, **answer)
             took_s = time.monotonic() - began
             turn += 1
 
@@ -300,8 +297,7 @@ class Bench:
             member.tell_end()
         last = member.read_answer()
         member.wait()
-        found = {"ops": last["ops"], "rss_kib": member.seen.get("rss_kib"),
-                 "rss_before_kib": member.start_line.get("rss_before_kib")}
+        found = {"ops": last["ops"], "rss_kib": member.seen["rss_kib"], "rss_before_kib": member.rss_before_kib}
         if timed:
             found["end_s"] = round(member.ended_at - last["end_at"], 3)
         door = member.profiler.door
@@ -330,7 +326,7 @@ class Bench:
     def nsys_trace(self, member, last, timed):
         files = sorted(member.folder.glob("out.*"))
         found = {"bytes": sum(f.stat().st_size for f in files), "ops_recorded": last["ops"]}
-        if timed and files:
+        if timed and files and member.workload.module and member.name == "nsys -t cuda":  # it takes long
             chatter = ("Generating", "Processing", "NOTICE")
             first_line_at = self.first_line([self.arguments.nsys, "stats", "--report", "cuda_gpu_kern_sum", files[0]],
                                             chatter)

@@ -3,18 +3,19 @@
 """The inside of a measured Python process, and the zygote that forks such processes.
 
     stepper.py --run MODULE MODE FOLDER      one measured process of its own
-    stepper.py --zygote MODULE...            imports the modules once and forks a process for every line of its input
+    stepper.py --zygote MODULE...            imports the modules once, forks a process for every line of its input
     stepper.py --bare-zygote MODULE...       the same without what they name in PRELOAD
 
 MODULE: a file with make_step() (returns a warmed-up step as a function, initialises CUDA) and drain() (waits for the
-GPU); of PRELOAD, a list of modules that its first step would import, the zygote imports what there is. MODE: "plain", or how torch.profiler
-runs around each block: "cuda", "cpu+cuda", "stacks"; "off": one such window before the first block and none later.
+GPU); of PRELOAD, a list of modules that its first step would import, the zygote imports what there is. MODE: "plain",
+or how torch.profiler runs around each block: "cuda", "cpu+cuda", "stacks"; "off": one such window before the first
+block and none later.
 
 A measured process answers lines of the FIFO FOLDER/go with lines of JSON on FOLDER/done:
-  at first: pid, rss_before_kib (VmRSS before make_step).
-  "block OPS COUNT": a quarter of OPS steps to warm up, then COUNT times OPS steps and drain(), each timed, with a fixed
-    piece of Python (a yardstick) timed before and after it. figures: ms a step; yardsticks: us; ops: steps done so
-    far, warm-ups included; cpu_s: user and system time of the process so far, all its threads; rss_kib: VmRSS now.
+  at first: pid, rss_before_kib (VmRSS before make_step(), that is before CUDA).
+  "block OPS COUNT": a quarter of OPS steps to warm up, then COUNT times OPS steps and drain(), each timed, with a
+    fixed piece of Python (a yardstick) timed before and after it. figures: ms a step; yardsticks: us; ops: steps done
+    so far, warm-ups included; cpu_s: user and system time of the process so far, all its threads; rss_kib: VmRSS now.
   anything else: end_at (CLOCK_MONOTONIC), and of a torch.profiler its first window: bytes of the exported trace,
     ops_recorded, and report_s, from the window's end to its table as text. Then it leaves as any Python program.
 
@@ -125,8 +126,8 @@ class Steps:
 
 
 def serve(path, mode, folder):
-    rss_before_kib = rss_kib()
     module = load(path)
+    rss_before_kib = rss_kib()
     steps = Steps(module, mode)
     folder = pathlib.Path(folder)
     with open(folder / "go", encoding="ascii") as go, open(folder / "done", "w", encoding="ascii") as done:

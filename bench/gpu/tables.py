@@ -12,11 +12,11 @@ HEADER = ("profiler", "turns", "median", "of none", "of floor", "CPU of none", "
           "bytes an operation", "RSS +MiB", "end s", "report s")
 EXPLAINED = """
 median: as the clock has it, in the heading's unit. of none, of floor: ratio within a turn, over yardsticks where the
-host's speed matters; median and 95 % interval over turns and sets. CPU: user and system time of the process, all threads, per operation, as a ratio and in the unit of
-the median. RSS: resident memory after the last block, less that of 'none' that came through the same door (forked, or
-a process of its own). end: from the last block to the process's end, profiler included; report: to the first line of
-the profiler's report (torch.profiler: of its table, from the end of its window). Bytes: on disk; a tool that does not
-count kernels recorded the same steps as gpuprobe."""
+host's speed matters; median and 95 % interval over turns and sets. CPU: user and system time of the process, all its
+threads, per operation, as a ratio and in the unit of the median. RSS: resident memory after the last block, less that
+of 'none' that came through the same door (forked, or a process of its own). end: from the last block to the process's
+end, profiler included; report: to the first line of the profiler's report (torch.profiler: of its table, from the end
+of its window). Bytes: on disk; a tool that does not count kernels recorded the same steps as gpuprobe."""
 
 
 def distinct_sets(lines):
@@ -42,7 +42,8 @@ class Raw:
         return [block for block in self.blocks if block["profiler"] == profiler]
 
     def ends_of(self, profiler, *keys):
-        return [end for end in self.ends if end["profiler"] == profiler and all(end.get(key) is not None for key in keys)]
+        mine = (end for end in self.ends if end["profiler"] == profiler)
+        return [end for end in mine if all(end.get(key) is not None for key in keys)]
 
     def none_of(self, profiler):
         own = PROFILERS[profiler].own and profiler != OWN_NONE

@@ -22,6 +22,7 @@ TIMEOUT_S = 240
 sys.path.insert(0, str(SIDE_BY_SIDE.parent))
 import members  # noqa: E402
 import ratios  # noqa: E402
+import side_by_side  # noqa: E402
 import stepper  # noqa: E402
 import tables  # noqa: E402
 
@@ -124,8 +125,8 @@ class SideBySide(unittest.TestCase):
             self.assertEqual([0, 1], [block["turn"] for block in outcome.of("block", name)], name)
             self.assertRegex(outcome.row(name)[3], r"^[\d.]+ \[[\d.]+, [\d.]+\]$")
         for name in ("gpuprobe", "gpuprobe, no sampler"):
-            # Three blocks (one to settle) of two times four steps and two to warm up.
-            self.assertEqual((30, 30), (outcome.end(name)["ops"], outcome.end(name)["kernels"]), name)
+            # Two steps to warm up and four, to settle; then two blocks of two and two times four.
+            self.assertEqual((26, 26), (outcome.end(name)["ops"], outcome.end(name)["kernels"]), name)
         self.assertEqual(0, outcome.end("gpuprobe, capture off")["kernels"])
         self.assertNotIn("bytes", outcome.end("none"))
         self.assertEqual([10], sorted({block["ops"] for block in outcome.of("block")}))
@@ -135,13 +136,14 @@ class SideBySide(unittest.TestCase):
         raw = self.folder / "raw"
         measured = self.run_steps("--raw", raw, profilers=["none", "gpuprobe"])
         again = self.run_bench("--from", raw)
-        self.assertEqual(measured.text[measured.text.index("\n## steps"):], again.text[again.text.index("\n## steps"):])
+        begins = "\n## steps"
+        self.assertEqual(measured.text[measured.text.index(begins):], again.text[again.text.index(begins):])
 
     def test_processes_of_their_own_are_compared_with_such_a_one(self):
         names = ["none", "none, own process", "gpuprobe, preloaded"]
         outcome = self.run_steps(profilers=names)
         self.assertEqual((0, ""), (outcome.code, outcome.notes()), outcome.text)
-        self.assertEqual(30, outcome.end("gpuprobe, preloaded")["kernels"])
+        self.assertEqual(26, outcome.end("gpuprobe, preloaded")["kernels"])
         raw = tables.Raw(outcome.lines, "steps")
         self.assertEqual(["none", "none", "none, own process"], [raw.none_of(name) for name in names])
 
@@ -149,11 +151,11 @@ class SideBySide(unittest.TestCase):
         nsys = self.folder / "nsys"
         nsys.write_text(FAKE_NSYS)
         nsys.chmod(0o755)
-        outcome = self.run_bench("--workloads", "sync", "--sets", "1", "--turns", "1", profilers=["none", "nsys defaults"],
+        outcome = self.run_steps(profilers=["none", "nsys -t cuda", "nsys defaults"],
                                  PATH=f"{self.folder}:{os.environ['PATH']}")
         self.assertEqual((0, ""), (outcome.code, outcome.notes()), outcome.text)
+        self.assertIn("report_s", outcome.end("nsys -t cuda"))
         self.assertEqual(len("recorded\n"), outcome.end("nsys defaults")["bytes"])
-        self.assertIn("report_s", outcome.end("nsys defaults"))
 
     def test_torch_profiler_opens_a_window_around_each_block_and_exports_the_first(self):
         (self.folder / "torch").mkdir()
@@ -164,16 +166,16 @@ class SideBySide(unittest.TestCase):
         self.assertEqual((0, ""), (outcome.code, outcome.notes()), outcome.text)
         self.assertEqual(len("1 activities, stacks False"), outcome.end("torch.profiler CUDA")["bytes"])
         self.assertEqual(len("2 activities, stacks True"), outcome.end("torch.profiler stacks")["bytes"])
-        self.assertEqual(10, outcome.end("torch.profiler CUDA")["ops_recorded"])
-        self.assertEqual(31, outcome.end("torch.profiler, off after a window")["ops"])
+        self.assertEqual(6, outcome.end("torch.profiler CUDA")["ops_recorded"])
+        self.assertEqual(27, outcome.end("torch.profiler, off after a window")["ops"])
 
     def test_one_that_hangs_is_killed_and_said_and_the_others_go_on(self):
-        outcome = self.run_steps("--timeout", "20", profilers=["none", "floor", "gpuprobe"],
+        outcome = self.run_steps("--timeout", "30", profilers=["none", "floor", "gpuprobe"],
                                  SIM_STEPS_HANG_UNDER="floor")
         self.assertEqual(0, outcome.code, outcome.text)
-        self.assertIn("steps under floor, set 1: no answer in 20 s: killed", outcome.notes())
+        self.assertIn("steps under floor, set 1: no answer in 30 s: killed", outcome.notes())
         self.assertEqual([], outcome.of("block", "floor"))
-        self.assertEqual(30, outcome.end("gpuprobe")["kernels"])
+        self.assertEqual(26, outcome.end("gpuprobe")["kernels"])
         self.assertEqual("-", outcome.row("gpuprobe")[4])
 
     def test_one_that_fails_is_said_with_what_it_printed(self):
@@ -199,11 +201,12 @@ class SideBySide(unittest.TestCase):
                 return lambda: gpu.launch("step_kernel", 20_000)
             def drain(): gpu.sync()
             """)
-        (self.folder / "gpusim_path.py").write_text(f"import sys\nsys.path.insert(0, {str(ROOT / 'tests' / 'sim')!r})\n")
+        simulated = str(ROOT / "tests" / "sim")
+        (self.folder / "gpusim_path.py").write_text(f"import sys\nsys.path.insert(0, {simulated!r})\n")
         outcome = self.run_steps(module=module, profilers=["none", "gpuprobe"])
         self.assertIn("nothing that was forked lives: once more without", outcome.notes())
         self.assertIn("nothing that was forked lives: from here on every process is one of its own", outcome.notes())
-        self.assertEqual((30, 30), (outcome.end("none")["ops"], outcome.end("gpuprobe")["kernels"]), outcome.text)
+        self.assertEqual((26, 26), (outcome.end("none")["ops"], outcome.end("gpuprobe")["kernels"]), outcome.text)
 
     def test_what_only_touches_cuda_in_advance_is_forked_without_it(self):
         (self.folder / "gpu_in_advance.py").write_text("import sim_steps\nsim_steps.make_step()\n")
@@ -214,7 +217,7 @@ class SideBySide(unittest.TestCase):
         outcome = self.run_steps(module=module, profilers=["none", "gpuprobe"])
         self.assertIn("nothing that was forked lives: once more without", outcome.notes())
         self.assertNotIn("every process is one of its own", outcome.notes())
-        self.assertEqual(30, outcome.end("gpuprobe")["kernels"], outcome.text)
+        self.assertEqual(26, outcome.end("gpuprobe")["kernels"], outcome.text)
 
     def test_threads_and_missing_modules_of_the_zygote_are_said(self):
         threads = self.module("threads", """
@@ -255,8 +258,8 @@ class SideBySide(unittest.TestCase):
             end = outcome.end("gpuprobe")
             self.assertEqual(end["ops"] if kernels else 0, end["kernels"], outcome.text)
             (block,) = outcome.of("block", "gpuprobe")
-            self.assertEqual(5, len(block["figures"]))
-            self.assertEqual(5, len(block["yardsticks"]))
+            self.assertEqual(side_by_side.WORKLOADS[name].count, len(block["figures"]))
+            self.assertEqual(len(block["figures"]), len(block["yardsticks"]))
 
     def test_alone_starts_one_after_the_other(self):
         outcome = self.run_steps("--alone", profilers=["none", "gpuprobe"])
@@ -300,7 +303,8 @@ class SideBySide(unittest.TestCase):
         for seconds in ("40", "300", "300"):  # 40: enough for the part that needs the least alone
             done = subprocess.run([*command, "--seconds", seconds, *options], env=environment, stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, timeout=TIMEOUT_S, check=False, text=True)
-            outputs.append((done.returncode, done.stdout, [line for line in done.stderr.splitlines() if line[:1] == "#"]))
+            started = [line for line in done.stderr.splitlines() if line.startswith("#")]
+            outputs.append((done.returncode, done.stdout, started))
         self.assertEqual((3, ["# drain ..."]), outputs[0][::2], outputs)
         self.assertIn("# drain: exit code 7", outputs[0][1])
         self.assertIn("\ndrained", outputs[0][1])
@@ -322,8 +326,8 @@ class SideBySide(unittest.TestCase):
 
 
 def block(profiler, number, turn, figures, yardsticks=(100.0,), cpu_s=0.01):
-    return {"kind": "block", "workload": "w", "profiler": profiler, "set": number, "turn": turn, "figures": list(figures),
-            "yardsticks": list(yardsticks), "ops": 10, "cpu_s": cpu_s, "rss_kib": 1024}
+    return {"kind": "block", "workload": "w", "profiler": profiler, "set": number, "turn": turn,
+            "figures": list(figures), "yardsticks": list(yardsticks), "ops": 10, "cpu_s": cpu_s, "rss_kib": 1024}
 
 
 def end(profiler, number, **what):
@@ -350,11 +354,12 @@ class Tables(unittest.TestCase):
 
     def test_without_yardsticks_figures_are_compared_as_they_are(self):
         lines = [{"kind": "workload", "workload": "w", "unit": "ms a step", "yardsticks": False}]
-        lines += [block("none", 0, 0, [10, 11, 90], [100]), block("floor", 0, 0, [22], [500])]
+        lines += [block("none", 0, 0, [6, 11, 16], [100]), block("floor", 0, 0, [22], [500])]
         self.assertEqual("2.000 [2.000, 2.000]", self.cells(lines, "floor")["of none"])
 
     def test_turns_that_only_one_has_are_left_out(self):
-        lines = [block("none", 0, 0, [10]), block("floor", 0, 0, [20]), block("floor", 0, 1, [90]), block("floor", 1, 0, [90])]
+        lines = [block("none", 0, 0, [10]), block("floor", 0, 0, [20]), block("floor", 0, 1, [90]),
+                 block("floor", 1, 0, [90])]
         self.assertEqual("2.000 [2.000, 2.000]", self.cells(lines, "floor")["of none"])
 
     def test_sets_of_two_runs_are_not_taken_for_the_same(self):
@@ -366,7 +371,8 @@ class Tables(unittest.TestCase):
 
     def test_bytes_a_kernel_are_over_gpuprobes_count_for_all(self):
         lines = [block("none", 0, 0, [1]), block("gpuprobe", 0, 0, [1]), block("nsys defaults", 0, 0, [1]),
-                 end("none", 0, rss_kib=2048), end("gpuprobe", 0, bytes=4000, kernels=1000, ops_recorded=10, rss_kib=5120),
+                 end("none", 0, rss_kib=2048),
+                 end("gpuprobe", 0, bytes=4000, kernels=1000, ops_recorded=10, rss_kib=5120),
                  end("nsys defaults", 0, bytes=120000, ops_recorded=20, rss_kib=2048)]
         self.assertEqual(("4.0", "400.0", "3.0"), tuple(
             self.cells(lines, "gpuprobe")[key] for key in ("bytes a kernel", "bytes an operation", "RSS +MiB")))
