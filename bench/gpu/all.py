@@ -9,7 +9,8 @@ Parts: planted (tests/planted/run_planted.py), sides (side_by_side.py), split (b
 (sampler_cost.py), drain (bench_drain), knobs (knobs.py on graph replays). Each has its own limit of time, and a part
 that fails, hangs or is not built does not keep the others from running. --seconds is for the whole call: a part that
 does not fit is left for the next call with the same DIR, which does what has not been done (exit code 3 where something
-is left). DIR (build/bench-gpu-results): PART.txt, side_by_side.jsonl, state.json. Short tables come last."""
+is left). DIR (build/bench-gpu-results): PART.txt, side_by_side.jsonl, state.json, which to delete is to begin anew.
+Short tables come last."""
 import argparse
 import json
 import pathlib

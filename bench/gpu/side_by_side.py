@@ -259,7 +259,8 @@ class Bench:
 
     def turns(self, name, number, group, failed, deadline):
         workload = self.workloads[name]
-        reserve_s, took_s, turn = self.end_took_s.get(name, 0.0), 0.0, -1  # turn -1: settling, not kept
+        reserve_s = self.end_took_s.get(name, 10.0 if workload.module else 4.0)
+        took_s, turn = 0.0, -1  # turn -1: settling, not kept
         while turn < self.arguments.turns and group:
             began = time.monotonic()
             if turn > 0 and began + took_s + reserve_s > deadline:
@@ -370,6 +371,7 @@ def parse_arguments():
                         help="one more workload: a module as stepper.py wants it")
     parser.add_argument("--sets", type=int, help="sets of processes a workload")
     parser.add_argument("--turns", type=int, help="at most, a set (default: while there is time; --alone: 6)")
+    parser.add_argument("--count", type=int, help="how many times a block's operations are timed")
     parser.add_argument("--timeout", type=float, default=120, dest="timeout_s", help="seconds for one answer")
     parser.add_argument("--alone", action="store_true", help="one process at a time")
     parser.add_argument("--no-zygote", action="store_true", help="every process is one of its own")
@@ -400,6 +402,7 @@ def chosen_workloads(parser, arguments):
         parser.error(f"unknown workloads: {unknown}; known: {list(known)}")
     for name in names:
         known[name].sets = arguments.sets or known[name].sets
+        known[name].count = arguments.count or known[name].count
     return {name: known[name] for name in names}
 
 

@@ -22,7 +22,6 @@ TIMEOUT_S = 240
 sys.path.insert(0, str(SIDE_BY_SIDE.parent))
 import members  # noqa: E402
 import ratios  # noqa: E402
-import side_by_side  # noqa: E402
 import stepper  # noqa: E402
 import tables  # noqa: E402
 
@@ -59,7 +58,8 @@ def simulated_environment(**more):
     environment = {k: v for k, v in os.environ.items()
                    if k not in ("LD_PRELOAD", "CUDA_INJECTION64_PATH") and not k.startswith(("GPUPROBE_", "GPUSIM_"))}
     environment.update(GPUPROBE_BUILD_DIR=str(BUILD), GPUPROBE_MICRO=str(BUILD / "bench" / "gpu" / "micro_sim"),
-                       LD_LIBRARY_PATH=str(BUILD / "sim" / "lib"), PYTHONDONTWRITEBYTECODE="1", **more)
+                       LD_LIBRARY_PATH=str(BUILD / "sim" / "lib"), PYTHONDONTWRITEBYTECODE="1",
+                       GPUSIM_SET="kernel_ns=500", **more)
     return environment
 
 
@@ -170,10 +170,10 @@ class SideBySide(unittest.TestCase):
         self.assertEqual(27, outcome.end("torch.profiler, off after a window")["ops"])
 
     def test_one_that_hangs_is_killed_and_said_and_the_others_go_on(self):
-        outcome = self.run_steps("--timeout", "30", profilers=["none", "floor", "gpuprobe"],
+        outcome = self.run_steps("--timeout", "20", profilers=["none", "floor", "gpuprobe"],
                                  SIM_STEPS_HANG_UNDER="floor")
         self.assertEqual(0, outcome.code, outcome.text)
-        self.assertIn("steps under floor, set 1: no answer in 30 s: killed", outcome.notes())
+        self.assertIn("steps under floor, set 1: no answer in 20 s: killed", outcome.notes())
         self.assertEqual([], outcome.of("block", "floor"))
         self.assertEqual(26, outcome.end("gpuprobe")["kernels"])
         self.assertEqual("-", outcome.row("gpuprobe")[4])
@@ -233,7 +233,8 @@ class SideBySide(unittest.TestCase):
         self.assertEqual(["threads"], [block["workload"] for block in outcome.of("block")])
 
     def test_when_the_time_is_up_the_sets_left_are_said_and_tables_printed(self):
-        outcome = self.run_bench("--minutes", "0", "--workloads", "storm-1,sync", profilers=["none", "gpuprobe"])
+        outcome = self.run_bench("--minutes", "0", "--count", "2", "--workloads", "storm-1,sync",
+                                 profilers=["none", "gpuprobe"])
         self.assertEqual(0, outcome.code, outcome.text)
         self.assertIn("the time was up before sync (set 1), storm-1 (set 2), sync (set 2)", outcome.notes())
         self.assertEqual([0], sorted({block["turn"] for block in outcome.of("block", "gpuprobe")}))
@@ -241,7 +242,8 @@ class SideBySide(unittest.TestCase):
 
     def test_in_several_calls_each_set_is_measured_once(self):
         raw = self.folder / "raw"
-        arguments = ("--workloads", "sync,storm-1", "--sets", "2", "--turns", "1", "--raw", raw, "--resume")
+        arguments = ("--workloads", "sync,storm-1", "--sets", "2", "--turns", "1", "--count", "2", "--raw", raw,
+                     "--resume")
         first = self.run_bench("--stop-after", "0", *arguments, profilers=["none"])
         self.assertEqual((3, []), (first.code, first.of("block")), first.text)
         whole = self.run_bench(*arguments, profilers=["none", "gpuprobe"])
@@ -254,11 +256,12 @@ class SideBySide(unittest.TestCase):
 
     def test_micro_counts_every_operation_it_made(self):
         for name, kernels in (("storm-8", True), ("sync", True), ("graph", False)):
-            outcome = self.run_bench("--workloads", name, "--sets", "1", "--turns", "1", profilers=["gpuprobe"])
+            outcome = self.run_bench("--workloads", name, "--sets", "1", "--turns", "1", "--count", "3",
+                                     profilers=["gpuprobe"])
             end = outcome.end("gpuprobe")
             self.assertEqual(end["ops"] if kernels else 0, end["kernels"], outcome.text)
             (block,) = outcome.of("block", "gpuprobe")
-            self.assertEqual(side_by_side.WORKLOADS[name].count, len(block["figures"]))
+            self.assertEqual(3, len(block["figures"]))
             self.assertEqual(len(block["figures"]), len(block["yardsticks"]))
 
     def test_alone_starts_one_after_the_other(self):
@@ -296,7 +299,8 @@ class SideBySide(unittest.TestCase):
         (build / "bench" / "bench_drain").chmod(0o755)  # the other one cannot be started
         command = [sys.executable, str(SIDE_BY_SIDE.parent / "all.py"), "--out", str(self.folder / "out"), "--only",
                    "split,drain,sides", "--minutes", "2"]
-        options = ["--", "--workloads", "sync", "--sets", "1", "--turns", "1", "--profilers", "none;gpuprobe"]
+        options = ["--", "--workloads", "sync", "--sets", "1", "--turns", "1", "--count", "2", "--profilers",
+                   "none;gpuprobe"]
         environment = simulated_environment()
         environment["GPUPROBE_BUILD_DIR"] = str(build)
         outputs = []
