@@ -32,9 +32,10 @@ class Profiler:
     """How a profiler gets into a process. `steps_only`: needs PyTorch. `own`: in a process of its own even where the
     others are forked; compared with "none, own process" there."""
 
-    def __init__(self, door="none", environment=None, mode="plain", options=(), own=False, steps_only=False):
+    def __init__(self, door="none", environment=None, mode="plain", options=(), own=False, steps_only=False,
+                 library=None):
         self.door, self.environment, self.mode, self.options = door, environment or {}, mode, list(options)
-        self.own, self.steps_only = own, steps_only
+        self.own, self.steps_only, self.library = own, steps_only, library or str(common.LIBRARY)
 
 
 PROFILERS = {
@@ -54,6 +55,14 @@ PROFILERS = {
     "nsys -t cuda": Profiler("nsys", options=["-t", "cuda", "--sample=none", "--cpuctxsw=none"], own=True),
     "nsys defaults": Profiler("nsys", own=True),
 }
+
+
+def add_tier(text):
+    """One more row, "NAME:KEY=VALUE,KEY=VALUE...": gpuprobe with these settings; of another build with LIBRARY=PATH."""
+    name, _, settings = text.partition(":")
+    environment = dict(setting.split("=", 1) for setting in settings.split(",") if setting)
+    library = environment.pop("LIBRARY", None)
+    PROFILERS[name] = Profiler("gpuprobe", environment, library=library and str(pathlib.Path(library).resolve()))
 
 
 class Failed(Exception):
@@ -151,7 +160,7 @@ class Member:
             added["CUDA_INJECTION64_PATH"] = str(common.FLOOR)
         elif self.profiler.door in ("gpuprobe", "preload"):
             door = "LD_PRELOAD" if self.profiler.door == "preload" else "CUDA_INJECTION64_PATH"
-            added[door] = str(common.LIBRARY)
+            added[door] = self.profiler.library
             added["GPUPROBE_OUT"] = str(self.traces())
         return added
 

@@ -369,6 +369,8 @@ def parse_arguments():
     parser.add_argument("--profilers", help="names, separated by ';'; default: " + "; ".join(members.PROFILERS))
     parser.add_argument("--step", action="append", default=[], metavar="NAME=FILE",
                         help="one more workload: a module as stepper.py wants it")
+    parser.add_argument("--tier", action="append", default=[], metavar="NAME:KEY=VALUE,...",
+                        help="one more row: gpuprobe with these settings, or LIBRARY=PATH: another build of it")
     parser.add_argument("--sets", type=int, help="sets of processes a workload")
     parser.add_argument("--turns", type=int, help="at most, a set (default: while there is time; --alone: 6)")
     parser.add_argument("--count", type=int, help="how many times a block's operations are timed")
@@ -383,6 +385,8 @@ def parse_arguments():
     parser.add_argument("--from", type=pathlib.Path, action="append", dest="sources", help="print their tables only")
     parser.add_argument("--short", action="store_true", help="with --from: a line for what one looks for first")
     arguments = parser.parse_args()
+    for text in arguments.tier:
+        members.add_tier(text)
     arguments.turns = arguments.turns or (6 if arguments.alone else sys.maxsize)
     arguments.profilers = [p.strip() for p in (arguments.profilers or ";".join(members.PROFILERS)).split(";")]
     unknown = [p for p in arguments.profilers if p not in members.PROFILERS]

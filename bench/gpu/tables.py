@@ -46,7 +46,7 @@ class Raw:
         return [end for end in mine if all(end.get(key) is not None for key in keys)]
 
     def none_of(self, profiler):
-        own = PROFILERS[profiler].own and profiler != OWN_NONE
+        own = profiler in PROFILERS and PROFILERS[profiler].own and profiler != OWN_NONE
         return OWN_NONE if own and self.blocks_of(OWN_NONE) else "none"
 
     def middle(self, profiler, key):
@@ -110,7 +110,7 @@ def table(lines, workload):
     yield f"\n## {workload} ({raw.unit}), {sets} {'set' if sets == 1 else 'sets'} of processes\n"
     yield "| " + " | ".join(HEADER) + " |"
     yield "|---" * len(HEADER) + "|"
-    for profiler in PROFILERS:
+    for profiler in dict.fromkeys([*PROFILERS, *(block["profiler"] for block in raw.blocks)]):
         if raw.blocks_of(profiler):
             yield "| " + " | ".join(row(raw, profiler)) + " |"
 

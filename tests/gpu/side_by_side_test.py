@@ -147,6 +147,16 @@ class SideBySide(unittest.TestCase):
         raw = tables.Raw(outcome.lines, "steps")
         self.assertEqual(["none", "none", "none, own process"], [raw.none_of(name) for name in names])
 
+    def test_a_tier_is_one_more_row_with_its_settings_and_its_build(self):
+        copy = self.folder / "other.so"
+        copy.write_bytes((BUILD / "dist" / "lib" / "libgpuprobe.so").read_bytes())
+        raw = self.folder / "raw"
+        outcome = self.run_steps("--tier", f"other:LIBRARY={copy}", "--tier", "off:GPUPROBE_CAPTURE=0", "--raw", raw,
+                                 profilers=["none", "other", "off"])
+        self.assertEqual((0, ""), (outcome.code, outcome.notes()), outcome.text)
+        self.assertEqual((26, 0), (outcome.end("other")["kernels"], outcome.end("off")["kernels"]))
+        self.assertEqual(outcome.row("other"), self.run_bench("--from", raw).row("other"))
+
     def test_nsys_is_started_around_the_process_and_its_file_is_measured(self):
         nsys = self.folder / "nsys"
         nsys.write_text(FAKE_NSYS)
