@@ -104,7 +104,8 @@ class Zygote:
         return self.answer()["pid"]
 
     def close(self):
-        self.process.stdin.close()
+        with contextlib.suppress(OSError):  # it may have gone already
+            self.process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(10)
             return
@@ -274,5 +275,7 @@ class Member:
     def close(self):
         self.kill()
         for fd in (self.go, self.done):
-            os.close(fd)
+            if fd is not None:
+                os.close(fd)
+        self.go = self.done = None
         shutil.rmtree(self.folder, ignore_errors=True)

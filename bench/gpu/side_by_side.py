@@ -42,6 +42,7 @@ import tables
 
 UNTRIED_AFTER = 2  # failures of one profiler on one workload
 TO_BE_CONTINUED = 3  # exit code
+OVERSHOOT_S = 20  # a set takes its share and, in a bad case, so much more: to start and to end processes
 
 
 class Workload:
@@ -104,9 +105,8 @@ class Bench:
         self.failures = {}
         self.end_took_s = {}
         self.random = random.Random(1)
-        # One thread, hash seed and environment for forked and other processes alike: a pool of OpenBLAS would be a
-        # second thread of the zygote, and the order of sets is part of the work.
-        # PyTorch asks for GPUs through NVML rather than cuInit then.
+        # For forked and other processes alike: a pool of OpenBLAS would be a second thread of the zygote, the order of
+        # Python's sets is part of the work, and with the last one PyTorch asks NVML rather than cuInit for GPUs.
         self.environment = {**common.clean_environment(), "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0",
                             "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
 
@@ -132,11 +132,12 @@ class Bench:
                 if now > end and tried:
                     self.output.note("the time was up before " + ", ".join(f"{n} (set {s + 1})" for s, n in left))
                     return True
-                weights = [self.workloads[name].weight / self.workloads[name].sets for _, name in left]
-                share_s = max(0.0, end - now) * weights[0] / sum(weights)
-                if now + share_s > stop_at:
+                shares_s = self.shares(left, max(0.0, end - now))
+                place = next((i for i, s in enumerate(shares_s) if now + s + OVERSHOOT_S <= stop_at), None)
+                if place is None:
                     return False
-                number, name = left.pop(0)
+                share_s = shares_s[place]
+                number, name = left.pop(place)
                 tried = True
                 self.set_of(name, number, now + share_s)
                 self.output.line(kind="set", workload=name, set=number, took_s=round(time.monotonic() - now, 1))
@@ -144,6 +145,10 @@ class Bench:
             if self.zygote is not None:
                 self.zygote.close()
         return True
+
+    def shares(self, sets, time_s):
+        weights = [self.workloads[name].weight / self.workloads[name].sets for _, name in sets]
+        return [time_s * weight / sum(weights) for weight in weights]
 
     def start_zygote(self, names):
         modules = {name: w.module for name, w in self.workloads.items() if w.module and name in names}
@@ -202,7 +207,7 @@ class Bench:
         if not any(line["kind"] == "workload" and line["workload"] == name for line in self.output.lines):
             self.output.line(kind="workload", workload=name, unit=workload.unit, yardsticks=workload.yardsticks)
         names = list(self.names_of(name, number))
-        if self.arguments.alone:
+        if self.arguments.alone and names:
             turn = number % len(names)
             groups = [[profiler] for profiler in names[turn:] + names[:turn]]
         else:
@@ -374,7 +379,7 @@ def parse_arguments():
     parser.add_argument("--sets", type=int, help="sets of processes a workload")
     parser.add_argument("--turns", type=int, help="at most, a set (default: while there is time; --alone: 6)")
     parser.add_argument("--count", type=int, help="how many times a block's operations are timed")
-    parser.add_argument("--timeout", type=float, default=120, dest="timeout_s", help="seconds for one answer")
+    parser.add_argument("--timeout", type=float, default=90, dest="timeout_s", help="seconds for one answer")
     parser.add_argument("--alone", action="store_true", help="one process at a time")
     parser.add_argument("--no-zygote", action="store_true", help="every process is one of its own")
     parser.add_argument("--no-stop", action="store_false", dest="stop", help="do not stop processes between blocks")

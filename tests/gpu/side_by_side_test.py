@@ -2,6 +2,9 @@
 # Copyright the gpuprobe authors.
 """bench/gpu/side_by_side.py on the simulated GPU: who is measured, what is said when something fails, and that known
 raw figures give known tables."""
+import argparse
+import contextlib
+import io
 import json
 import os
 import pathlib
@@ -12,6 +15,7 @@ import tempfile
 import textwrap
 import time
 import unittest
+import unittest.mock
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -22,6 +26,7 @@ TIMEOUT_S = 240
 sys.path.insert(0, str(SIDE_BY_SIDE.parent))
 import members  # noqa: E402
 import ratios  # noqa: E402
+import side_by_side  # noqa: E402
 import stepper  # noqa: E402
 import tables  # noqa: E402
 
@@ -404,6 +409,42 @@ class Tables(unittest.TestCase):
         self.assertEqual(51, middle)
         # The median's standard error of 101 uniform values is about 1.25 * 29 / 10.
         self.assertTrue(39 <= low <= 47 and 55 <= high <= 63, (low, high))
+
+
+class Plan(unittest.TestCase):
+    def planned(self, minutes, stop_after_s, workloads, lines=()):
+        """(finished, [(workload, set, share in seconds)]), by a clock that only sets move."""
+        clock, order = [0.0], []
+
+        class Planned(side_by_side.Bench):
+            def start_zygote(self, names):
+                pass
+
+            def set_of(self, name, number, deadline):
+                order.append((name, number, round(deadline - clock[0])))
+                clock[0] = deadline
+
+        arguments = argparse.Namespace(minutes=minutes, stop_after_s=stop_after_s, profilers=[])
+        output = side_by_side.Output(None, list(lines))
+        with unittest.mock.patch.object(side_by_side.time, "monotonic", lambda: clock[0]), \
+                contextlib.redirect_stdout(io.StringIO()):
+            finished = Planned(arguments, workloads, output).run()
+        return finished, order, output.lines
+
+    @staticmethod
+    def workload(weight, sets=1):
+        return side_by_side.Workload("ms", weight, sets, 1, 1)
+
+    def test_time_is_shared_by_weight_and_first_sets_come_first(self):
+        finished, order, _ = self.planned(10, float("inf"), {"a": self.workload(4, 2), "b": self.workload(1)})
+        self.assertEqual((True, [("a", 0, 240), ("b", 0, 120), ("a", 1, 240)]), (finished, order))
+
+    def test_what_does_not_fit_into_a_call_is_left_and_the_rest_done(self):
+        workloads = {"a": self.workload(3), "b": self.workload(1), "c": self.workload(1)}
+        finished, order, lines = self.planned(10, 300, workloads)
+        self.assertEqual((False, [("b", 0, 120), ("c", 0, 120)]), (finished, order))
+        # The next call has what is left of the ten minutes.
+        self.assertEqual((True, [("a", 0, 360)]), self.planned(10, 400, workloads, lines)[:2])
 
 
 class Parts(unittest.TestCase):
