@@ -217,7 +217,6 @@ void Drain::Run() {
     if (s_.file_.failed()) return CheckFile();
     // The host's main thread has called pthread_exit and nobody else is left: without us the
     // process would have ended by now. Returning ends it, with the status it would have had.
-    // Seldom: the look into /proc takes the lowest free descriptor for a moment.
     if (now - last_look_ns >= kLastThreadCheckNs) {
       last_look_ns = now;
       const bool sampler_lives = s_.sampling_ && !s_.sampler_.stopped();
@@ -592,6 +591,7 @@ void Drain::AddCapture(proto::PacketBuilder* out) {
   s_.graph_nodes_told_ = s_.config_.graph_nodes || s_.source_.graph_level_given_up();
   out->AddUint(11, s_.graph_nodes_told_ ? 1 : 0);
   out->AddUint(12, s_.config_.latency_timestamps ? 1 : 0);
+  out->AddString(13, s_.facts_.driver_release);
   out->EndPacket();
 }
 
