@@ -212,16 +212,33 @@ bool TraceFile::Usable() {
   return (fd_ >= 0 && IsOurs(fd_)) || Reopen();
 }
 
-// So that what was written before stays a healthy file, and what comes after it too.
+// So that what was written before stays a healthy file, and what comes after it too. By the path: a
+// number that has become a file of the host's would cut that.
 bool TraceFile::CutTornFrame() {
   if (!torn_) return true;
-  if (ftruncate(fd_, static_cast<off_t>(bytes_)) != 0) return errno_ = errno, false;
+  if (truncate(path_, static_cast<off_t>(bytes_)) != 0) return errno_ = errno, false;
   torn_ = false;
   return true;
 }
 
-// Sets errno_: for good, or begins a pause.
+// After a failure something else than a frame, whose records would be lost, is written and cut off
+// again: a skippable frame as large as the frames of a busy second, which does no harm should it
+// stay.
+bool TraceFile::TryToWrite() {
+  static constexpr uint8_t kNothing[4096] = {};
+  static constexpr uint32_t kChunks = 16;
+  static constexpr uint32_t kHeader[] = {0x184D2A50, kChunks * sizeof kNothing};  // zstd's magic
+  if (can_write_) return true;
+  torn_ = true;
+  bool written = WriteAll(reinterpret_cast<const uint8_t*>(kHeader), sizeof kHeader);
+  for (uint32_t i = 0; written && i < kChunks; ++i) written = WriteAll(kNothing, sizeof kNothing);
+  can_write_ = written && CutTornFrame();
+  return can_write_;
+}
+
+// By errno_: for good, or begins a pause.
 bool TraceFile::Fail() {
+  can_write_ = false;
   const Failure& failure = FindFailure(errno_);
   error_text_ = failure.text;
   if (tries_ == 0) ++outages_;
@@ -241,7 +258,7 @@ bool TraceFile::Fail() {
 
 bool TraceFile::Ready() {
   if (failed_ || (retry_ns_ != 0 && MonotonicNs() < retry_ns_)) return false;
-  return (Usable() && CutTornFrame()) || Fail();
+  return (Usable() && CutTornFrame() && TryToWrite()) || Fail();
 }
 
 bool TraceFile::WriteAll(const uint8_t* data, size_t size) {
@@ -257,7 +274,7 @@ bool TraceFile::WriteAll(const uint8_t* data, size_t size) {
       continue;  // closed since it was looked at
     } else {
       errno_ = n < 0 ? errno : EIO;
-      torn_ = done != 0;
+      torn_ = torn_ || done != 0;
       const int reason = errno_;
       CutTornFrame();
       errno_ = reason;
@@ -278,6 +295,7 @@ bool TraceFile::Append(const uint8_t* data, size_t size) {
     return false;
   }
   bytes_ += size;
+  can_write_ = true;
   tries_ = 0;
   retry_ns_ = 0;
   return true;

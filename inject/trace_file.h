@@ -35,16 +35,20 @@ class TraceFile {
   // There is no place for a file: failed() from now on, without a path(), with these words.
   void Refuse(const char* why);
 
-  // Whether a frame that is handed over now can be hoped for: opens the file where it is not open.
-  // False: failed(), or in a pause; what is not closed into a frame meanwhile is not lost.
+  // Whether a frame that is handed over now can be hoped for: opens the file where it is not open,
+  // and after a failure tries to write. False: failed(), or in a pause; what is not closed into a
+  // frame meanwhile is not lost.
   bool Ready();
 
   // Appends all of it or nothing (a short write is cut off again). False, with errno: failed(),
   // full(), or in a pause, then with the errno of the failure that it follows.
   bool Append(const uint8_t* data, size_t size);
 
-  // The last chance: ends the pause.
-  void TryNow() { retry_ns_ = 0; }
+  // The last chance: the next frame is written, pause or not, tried before or not.
+  void TryNow() {
+    retry_ns_ = 0;
+    can_write_ = true;
+  }
 
   // For the closing frame, which carries the count of what the size limit cost. Close what is
   // staged before, if room() may be too little for it: else that goes beyond the limit too.
@@ -71,13 +75,16 @@ class TraceFile {
   bool Adopt(int fd);
   bool Reopen();
   bool CutTornFrame();
+  bool TryToWrite();
   bool WriteAll(const uint8_t* data, size_t size);
   bool Fail();
 
   char path_[PATH_MAX] = {};
   size_t directory_bytes_ = 0;  // of path_
   int fd_ = -1;
-  bool created_ = false, torn_ = false;  // torn: part of a frame stands behind bytes_
+  bool created_ = false;
+  bool torn_ = false;      // something may stand behind bytes_
+  bool can_write_ = true;  // false: not tried since a write failed
   bool failed_ = false, full_ = false;
   int errno_ = 0;
   const char* error_text_ = "";

@@ -183,7 +183,7 @@ class FileSystemTest(OutputTest):
 
     def test_a_full_disk_that_gets_room_again_is_written_to_again(self):
         copy = self.root / "copy"
-        self.run_mounted("size=64k", "head -c 64k /dev/zero > $M/fill; LAUNCH & P=$!; "
+        self.run_mounted("size=1m", "head -c 1m /dev/zero > $M/fill; LAUNCH & P=$!; "
                          "until ls $M/out/*.gpuprobe >$M/../ls 2>&1; do sleep 0.1; done; "
                          f"sleep 1; rm $M/fill; wait $P && cp -r $M/out {copy}", ms=3000)
         [trace] = traces.in_folder(copy)
@@ -232,9 +232,12 @@ class OutageTest(OutputTest):
         self.assertEqual(fields["failed"], failures)
         [trace] = result.traces
         self.assertEqual((trace.damage, trace.torn, trace.end_reason), ([], 0, "exit"))
-        # Frames that were refused are holes, and counted; every kernel comes with the call that launched it.
+        # The one frame that was refused is a hole, and counted, where there was something in it; every kernel comes
+        # with the call that launched it.
         lost = trace.losses[traces.WRITE_FAILED]
         self.assertGreaterEqual(trace.records + lost, 2 * fields["launched"])
+        self.assertEqual([header["sequence"] for header in trace.headers],
+                         list(range(1, len(trace.headers) + 1)))
         self.assertGreater(trace.kernels, 0)
         self.assert_told(trace, number)
         self.assertEqual(trace.settings["GPUPROBE_FLUSH_MS"], "20")

@@ -2,7 +2,7 @@
 // Copyright the gpuprobe authors.
 //
 // A host in whose process trace files cannot be opened or written for a while: its own open, write
-// and ftruncate stand in front of libc's for every library, and fail for files that are called
+// and truncate stand in front of libc's for every library, and fail for files that are called
 // *.gpuprobe.
 //   contract_outage CALL ERRNO FAILURES [hold]
 // CALL: "open", "write", or "half" (a write that takes half of what it is given, and fails when it
@@ -111,9 +111,9 @@ extern "C" ssize_t write(int fd, const void* data, size_t size) {
   return syscall(SYS_write, fd, data, size);
 }
 
-extern "C" int ftruncate(int fd, off_t size) {
-  if (strcmp(g_call, "half") == 0 && IsTrace(fd) && Fails()) return -1;
-  return static_cast<int>(syscall(SYS_ftruncate, fd, size));
+extern "C" int truncate(const char* path, off_t size) {
+  if (strcmp(g_call, "half") == 0 && IsTrace(path) && Fails()) return -1;
+  return static_cast<int>(syscall(SYS_truncate, path, size));
 }
 
 int main(int argc, char** argv) {
