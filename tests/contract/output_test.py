@@ -151,13 +151,16 @@ class FileSystemTest(OutputTest):
             self.skipTest("no mount namespaces here: " + mounts.stderr.decode().strip())
         self.mounted = self.folder("mounted")
 
-    def run_mounted(self, options, script, ms=600):
-        """Runs the shell text `script` with a tmpfs at $M; LAUNCH stands for the host, started with the probe."""
-        preload = f"LD_PRELOAD={host.LIBRARY} GPUPROBE_OUT=$M/out {LAUNCH} ms={ms} pause_ms=1"
-        text = f"mount -t tmpfs -o {options} none $M && " + script.replace("LAUNCH", preload)
+    def run_mounted(self, options, script):
+        """Runs the shell text `script` with a tmpfs at $M. LAUNCH stands for a host that is started with the probe,
+        UNTIL for one that works until the file exists that is named next."""
+        probe = f"LD_PRELOAD={host.LIBRARY} GPUPROBE_OUT=$M/out"
+        script = script.replace("LAUNCH", f"{probe} {LAUNCH} ms=600 pause_ms=1")
+        script = script.replace("UNTIL", f"{probe} {OUTAGE} none 0 -1 until")
+        text = f"mount -t tmpfs -o {options} none $M && " + script
         result = self.run_host(["unshare", "-m", "sh", "-c", text], "none", sim=True, env=dict(QUICK, M=self.mounted))
         self.assertEqual((result.status, result.stderr), (0, b""))
-        self.assertRegex(result.stdout, rb"\Alaunched=\d+\n")
+        self.assertRegex(result.stdout, rb"\Alaunched=\d+")
         return result
 
     def test_the_file_system_is_read_only(self):
@@ -183,9 +186,10 @@ class FileSystemTest(OutputTest):
 
     def test_a_full_disk_that_gets_room_again_is_written_to_again(self):
         copy = self.root / "copy"
-        self.run_mounted("size=1m", "head -c 1m /dev/zero > $M/fill; LAUNCH & P=$!; "
+        go = self.root / "go"
+        self.run_mounted("size=1m", f"head -c 1m /dev/zero > $M/fill; UNTIL {go} & P=$!; "
                          "until ls $M/out/*.gpuprobe >$M/../ls 2>&1; do sleep 0.1; done; "
-                         f"sleep 1; rm $M/fill; wait $P && cp -r $M/out {copy}", ms=3000)
+                         f"sleep 1; rm $M/fill; touch {go}; wait $P && cp -r $M/out {copy}")
         [trace] = traces.in_folder(copy)
         self.assertEqual((trace.damage, trace.torn, trace.end_reason), ([], 0, "exit"))
         self.assertIn(f"errno {errno.ENOSPC}, no space left", trace.warnings[0])

@@ -4,14 +4,15 @@
 // A host in whose process trace files cannot be opened or written for a while: its own open, write
 // and truncate stand in front of libc's for every library, and fail for files that are called
 // *.gpuprobe.
-//   contract_outage CALL ERRNO FAILURES [hold]
+//   contract_outage CALL ERRNO FAILURES [hold | until FILE]
 // CALL: "open", "write", or "half" (a write that takes half of what it is given, and fails when it
 // is given the rest; what is cut off then fails as well). The first FAILURES calls fail with ERRNO;
 // 0: all calls, for two seconds. Launches in small batches until they have failed, and three
 // batches more. Prints launched=, failed= (calls that did) and calls= (all for such files).
 //
 // With "hold" nothing is made to fail: the host closes all descriptors but the first three, as
-// daemons do, and holds all that it can get until FAILURES ms have passed.
+// daemons do, and holds all that it can get until FAILURES ms have passed. With "until" nothing
+// either: it goes on until FILE exists.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -126,7 +127,7 @@ int main(int argc, char** argv) {
   } else {
     g_call = argv[1];
     g_errno = atoi(argv[2]);
-    g_left = number == 0 ? INT64_MAX : number;
+    g_left = number == 0 ? INT64_MAX : number < 0 ? 0 : number;
   }
   static Gpu gpu;
   gpu.Open();
@@ -134,6 +135,8 @@ int main(int argc, char** argv) {
   if (hold) {
     launched = HoldDescriptors(&gpu, number);
   } else {
+    const char* file = argc > 5 && strcmp(argv[4], "until") == 0 ? argv[5] : nullptr;
+    while (file != nullptr && access(file, F_OK) != 0) Work(&gpu, &launched);
     const int64_t end_ns = NowNs() + kForeverNs;
     while (number == 0 ? NowNs() < end_ns : g_left.load() > 0) Work(&gpu, &launched);
     for (int i = 0; i < 3; ++i) Work(&gpu, &launched);
