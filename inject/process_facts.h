@@ -33,8 +33,8 @@ size_t ReadSmallFile(const char* path, char* out, size_t size);
 
 // Whether every thread of the process but `own_tid` and `other_tid` (0: there is no other of ours)
 // has ended (main called pthread_exit): then only we keep the process alive. Takes no descriptor of
-// the process while the main thread lives: it is asked twice a second, and the number of a host that
-// closes all in that moment could be closed in turn.
+// the process while the main thread lives: it is asked twice a second, and the number of a host
+// that closes all in that moment could be closed in turn.
 bool IsLastThread(uint32_t own_tid, uint32_t other_tid);
 
 // How many GPUs the process can see at most: 1; 2 for two or more; 0 where that is not known.
