@@ -239,8 +239,8 @@ void HostSampler::NoteGpuActivity(int64_t monotonic_ns) {
   state_->gpu_used_ns.store(monotonic_ns, std::memory_order_relaxed);  // stands alone
 }
 
-bool HostSampler::TakeSealed(const uint8_t** data, size_t* bytes) {
-  return state_->output.pieces()->Take(data, bytes);
+bool HostSampler::TakeSealed(const uint8_t** data, size_t* bytes, uint32_t later) {
+  return state_->output.pieces()->Take(data, bytes, later);
 }
 
 void HostSampler::Release() { state_->output.pieces()->Release(); }

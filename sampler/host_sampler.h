@@ -60,9 +60,9 @@ class HostSampler {
   // The GPU is in use: child processes are looked at for a while from now on.
   void NoteGpuActivity(int64_t monotonic_ns);
 
-  // The next sealed piece: a serialised HostSamples message (gpuprobe.proto), valid until Release.
-  // False: none.
-  bool TakeSealed(const uint8_t** data, size_t* bytes);
+  // The oldest sealed piece, or the one so many `later`: a serialised HostSamples message
+  // (gpuprobe.proto), valid until Release, which gives back the oldest. False: none.
+  bool TakeSealed(const uint8_t** data, size_t* bytes, uint32_t later = 0);
   void Release();
   // How many are waiting; from kNearlyFull on the next ones may find no room.
   uint32_t waiting() const;
