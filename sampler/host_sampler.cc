@@ -412,7 +412,7 @@ void HostSampler::State::Budget(int64_t now) {
   const int64_t all = cpu - window_cpu_ns, by_children = std::min(children_cost_ns, all);
   window_cpu_ns = cpu;
   children_cost_ns = 0;
-  if (!rate.Spend(all - by_children, by_children, threads.busy() != 0, now)) return;
+  if (!rate.Spend(all - by_children, by_children, threads.busy(), now)) return;
   char text[80];
   std::snprintf(text, sizeof text, "%u Hz, to stay within %.1f %% of a core", rate.hz(),
                 static_cast<double>(rate.budget_ppm()) / 10'000);

@@ -17,6 +17,8 @@ constexpr int64_t kQuietNsPerStride = 160'000'000;
 
 // Busy threads that are looked at in one tick.
 constexpr uint32_t kBusyPerTick = 16;
+// Leaving fewer than these out saves next to nothing.
+constexpr uint32_t kManyBusy = 4;
 
 // Of the budget, where the rate is lowered: what one window takes differs from the next.
 constexpr int64_t kAimPercent = 95;
@@ -68,15 +70,17 @@ int64_t LookRate::AllowedPpm() const {
 }
 
 // Costs go with the rate: at full rate they are slowdown_ times as much.
-void LookRate::SlowDown(int64_t own_ppm, bool any_busy) {
+void LookRate::SlowDown(int64_t own_ppm, uint32_t busy_count) {
   const int64_t full_ppm = own_ppm * slowdown_ / kPermille;
   const int64_t needed = full_ppm * kPermille / (budget_ppm_ * kAimPercent / 100);
   needed_ = needed_ == 0 ? needed : needed_ + (needed - needed_) / kAveragedWindows;
   const int64_t allowed_ppm = AllowedPpm();
   const bool over = own_ppm > allowed_ppm;
-  if (over && was_over_ && any_busy && busy_stride_ < kMaxBusyStride) {
-    busy_stride_ *= 2;
-    needed_ = 0;  // what it will be is not known
+  if (over && busy_count >= kManyBusy && busy_stride_ < kMaxBusyStride) {
+    if (was_over_) {
+      busy_stride_ *= 2;
+      needed_ = 0;  // what it will be is not known
+    }
   } else if (own_ppm * 3 < budget_ppm_ && slowdown_ == kPermille && busy_stride_ > 1) {
     busy_stride_ /= 2;
   } else if (allowed_ppm == INT64_MAX) {
@@ -88,12 +92,12 @@ void LookRate::SlowDown(int64_t own_ppm, bool any_busy) {
   was_over_ = over;
 }
 
-bool LookRate::Spend(int64_t own_ns, int64_t children_ns, bool any_busy, int64_t now_ns) {
+bool LookRate::Spend(int64_t own_ns, int64_t children_ns, uint32_t busy_count, int64_t now_ns) {
   const int64_t elapsed_us = std::max<int64_t>((now_ns - window_begin_ns_) / 1'000, 1);
   window_begin_ns_ = now_ns;
   credit_ns_ =
       std::clamp(credit_ns_ + elapsed_us * budget_ppm_ / 1'000 - own_ns, int64_t{0}, kCreditNs);
-  SlowDown(own_ns * 1'000 / elapsed_us, any_busy);
+  SlowDown(own_ns * 1'000 / elapsed_us, busy_count);
   const int64_t children_ppm = children_ns * 1'000 / elapsed_us;
   if (children_ppm > budget_ppm_ && children_per_tick_ > 1) {
     children_per_tick_ /= 2;

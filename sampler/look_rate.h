@@ -4,7 +4,7 @@
 // How often the host is looked at. The rate that was asked for is the highest; it is lowered
 // - while nothing that is looked at has run: how long a wait was is known at its end;
 // - where looking, waking up for it included, would take more than the budget: first at busy
-//   threads that call no CUDA, then at all;
+//   threads that call no CUDA, if there are several, then at all;
 // - while the GPU is not in use.
 // Every sample tells how long it stands for, so that a lower rate makes shares coarser, not wrong.
 //
@@ -52,13 +52,13 @@ class LookRate {
   bool WindowIsOver(int64_t now_ns) const { return now_ns - window_begin_ns_ >= kWindowNs; }
   // What the thread has spent since the window began, and how much of it for children. True: the
   // rate has come down to hz() for the first time.
-  bool Spend(int64_t own_ns, int64_t children_ns, bool any_busy, int64_t now_ns);
+  bool Spend(int64_t own_ns, int64_t children_ns, uint32_t busy_count, int64_t now_ns);
   uint32_t hz() const;
   int64_t budget_ppm() const { return budget_ppm_; }
   uint32_t slowdown_permille() const { return slowdown_; }
 
  private:
-  void SlowDown(int64_t own_ppm, bool any_busy);
+  void SlowDown(int64_t own_ppm, uint32_t busy_count);
   int64_t AllowedPpm() const;
 
   uint32_t hz_ = 0;

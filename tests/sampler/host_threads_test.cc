@@ -341,6 +341,36 @@ TEST(HostSampler, AHostAtItsLimitOfOpenFilesIsLookedAtAndSaidToBe) {
   EXPECT_EQ(status, 0);
 }
 
+// Nothing can be opened at all: the descriptors are the host's to give. Why there is nothing to see
+// is said.
+TEST(HostSampler, AHostThatMayOpenNoFileIsSaidToBe) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "sanitizers open files, and start no threads in a forked process";
+#endif
+  const pid_t pid = fork();
+  if (pid == 0) {
+    struct rlimit limit;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = 0;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    HostRun run;
+    const auto said = [&run] {
+      const auto it = run.processes().find(static_cast<uint32_t>(getpid()));
+      if (it == run.processes().end()) return false;
+      const auto& notes = it->second.unreadable();
+      return std::any_of(notes.begin(), notes.end(), [](const std::string& note) {
+        return note.find("cannot be opened: EMFILE") != std::string::npos;
+      });
+    };
+    EXPECT_TRUE(run.Until(said));
+    run.Stop();
+    _exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = -1;
+  waitpid(pid, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
 TEST(HostSampler, NoThreadOfOursIsLookedAt) {
   Planted ours(&Spin);
   Planted other(&Spin);
