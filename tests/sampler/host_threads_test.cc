@@ -504,17 +504,23 @@ TEST(HostSampler, NativeCodeOfARunningThreadIsNamed) {
   Planted busy(&Spin);
   HostRun run;
   run.sampler().NoteCudaThread(busy.tid());
-  ASSERT_TRUE(run.UntilSamples(busy.tid(), 100));
-  run.Stop();
-  const auto& facts = run.processes().at(static_cast<uint32_t>(getpid()));
-  for (const std::string& note : facts.unreadable()) {
-    if (note.find("perf_event_open") != std::string::npos) GTEST_SKIP() << note;
-  }
-  const SeenThread& seen = run.thread(busy.tid());
-  EXPECT_GT(seen.Count([](const SeenSample& s) {
+  // Where it may not be asked for a note says so. A thread that gets little of a CPU is read at few
+  // looks.
+  std::string forbidden;
+  const auto is_forbidden = [&] {
+    const auto it = run.processes().find(static_cast<uint32_t>(getpid()));
+    if (it == run.processes().end()) return false;
+    for (const std::string& note : it->second.unreadable()) {
+      if (note.find("perf_event_open") != std::string::npos) forbidden = note;
+    }
+    return !forbidden.empty();
+  };
+  const auto is_named = [](const SeenSample& s) {
     return !s.stack.empty() && EndsIn(s.stack[0], "sampler_host_threads_test");
-  }),
-            seen.samples.size() / 5);
+  };
+  EXPECT_TRUE(
+      run.Until([&] { return is_forbidden() || run.thread(busy.tid()).Count(is_named) >= 20; }));
+  if (!forbidden.empty()) GTEST_SKIP() << forbidden;
 }
 
 TEST(HostSampler, NativeCodeOfABlockedThreadIsNamed) {
