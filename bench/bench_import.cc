@@ -27,7 +27,7 @@
 #include "bench/bench_util.h"
 #include "tools/import/event_reader.h"
 #include "tools/import/source_format.h"
-#include "tools/trace_loader.h"
+#include "tools/load/trace_loader.h"
 
 namespace gpuprobe::tools {
 namespace {

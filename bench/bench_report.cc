@@ -29,10 +29,10 @@
 
 #include "proto/trace_writer.h"
 #include "ringbuf/records.h"
-#include "tools/analysis.h"
-#include "tools/report.h"
-#include "tools/trace_loader.h"
-#include "tools/windowed_run.h"
+#include "tools/analysis/analysis.h"
+#include "tools/load/trace_loader.h"
+#include "tools/report/report.h"
+#include "tools/windowed/windowed_run.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -6,7 +6,7 @@ if(TARGET gpuprobe)
 endif()
 # In the places in which they stand in the sources, so that their links hold.
 install(FILES README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION share/doc/gpuprobe)
-foreach(_document tools/ATTRIBUTION.md proto/FORMAT.md bench/RESULTS.md)
+foreach(_document tools/attribution/ATTRIBUTION.md proto/FORMAT.md bench/RESULTS.md)
   get_filename_component(_folder ${_document} DIRECTORY)
   install(FILES ${_document} DESTINATION share/doc/gpuprobe/${_folder} OPTIONAL)
 endforeach()

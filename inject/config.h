@@ -33,6 +33,7 @@ struct Config {
   bool nvtx;
   bool graph_nodes;
   bool latency_timestamps;
+  bool hw_trace;
   bool verbose;
   char out[1024];  // GPUPROBE_OUT: directory of the run; empty: see doors.cc
   char cupti_path[512];

@@ -234,6 +234,7 @@ bool Session::StartCapture() {
   options.markers = config_.nvtx;
   options.graph_nodes = config_.graph_nodes;
   options.latency_timestamps = config_.latency_timestamps;
+  options.hw_trace = config_.hw_trace;
   // Copies between GPUs need two of them, and to ask for them makes every replay of a CUDA graph of
   // 20 kernels 1.7 times as dear on an H200 (bench/RESULTS.md).
   options.peer_copies = GpusAtMost(GetEnv("CUDA_VISIBLE_DEVICES"), "/dev/nvidia") != 1;

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # probe-report: loader -> analyses (gpuprobe_analysis) -> renderers -> command.
 
-gpuprobe_offline_library(gpuprobe_format format_units.cc format_text.cc format_json.cc format_table.cc kernel_name.cc
-                         syscall_names.cc)
+gpuprobe_offline_library(gpuprobe_format
+  format/format_units.cc format/format_text.cc format/format_json.cc format/format_table.cc
+  format/kernel_name.cc format/syscall_names.cc)
 target_link_libraries(gpuprobe_format PUBLIC absl::status absl::statusor absl::strings absl::str_format)
 # kernel_name.cc uses a function that libstdc++.a has and libstdc++.so does not export. A tool that is static
 # altogether has it anyway, and the option would make its libc a shared one again.
@@ -10,34 +11,41 @@ target_link_options(gpuprobe_format INTERFACE
                     $<$<NOT:$<BOOL:$<TARGET_PROPERTY:GPUPROBE_STATIC>>>:-static-libstdc++>)
 
 find_package(Threads REQUIRED)
-gpuprobe_offline_library(gpuprobe_markers marker_names.cc)
+gpuprobe_offline_library(gpuprobe_markers
+  load/marker_names.cc)
 target_link_libraries(gpuprobe_markers PRIVATE gpuprobe_format PUBLIC absl::flat_hash_map)
 
-gpuprobe_offline_library(gpuprobe_loader trace_loader.cc file_loader.cc frame_prefetcher.cc load_batches.cc
-                         load_samples.cc record_order.cc link_calls.cc capture_facts.cc input_files.cc
-                         loss_causes.cc several_runs.cc)
+gpuprobe_offline_library(gpuprobe_loader
+  load/trace_loader.cc load/file_loader.cc load/frame_prefetcher.cc load/load_batches.cc load/load_samples.cc
+  load/record_order.cc load/link_calls.cc load/capture_facts.cc load/input_files.cc load/loss_causes.cc
+  load/several_runs.cc)
 target_link_libraries(gpuprobe_loader PUBLIC gpuprobe_proto_read absl::status absl::statusor
                       PRIVATE gpuprobe_import gpuprobe_import_nsys gpuprobe_markers gpuprobe_analysis
                       gpuprobe_format absl::flat_hash_map absl::strings Threads::Threads)
 
-gpuprobe_offline_library(gpuprobe_symbolize elf_symbols.cc symbolize.cc)
+gpuprobe_offline_library(gpuprobe_symbolize
+  symbolize/elf_symbols.cc symbolize/symbolize.cc)
 target_link_libraries(gpuprobe_symbolize PUBLIC absl::status absl::statusor
                       PRIVATE gpuprobe_format absl::flat_hash_map absl::strings)
 
-gpuprobe_offline_library(gpuprobe_report report.cc report_parts.cc report_summary.cc trust.cc report_gaps.cc report_gap.cc report_waits.cc
-                         report_activity.cc report_steps.cc report_hot.cc report_diff.cc report_info.cc report_dump.cc
-                         hot.cc run_figures.cc diff.cc dump_records.cc dump_timeline.cc dump_samples.cc info_samples.cc activity_stats.cc activity_counter.cc
-                         command_line.cc output.cc)
+gpuprobe_offline_library(gpuprobe_report
+  report/report.cc report/report_parts.cc report/report_summary.cc figures/trust.cc report/report_gaps.cc
+  report/report_gap.cc report/report_waits.cc report/report_activity.cc report/report_steps.cc
+  report/report_hot.cc report/report_diff.cc report/report_info.cc dump/report_dump.cc figures/hot.cc
+  figures/run_figures.cc figures/diff.cc dump/dump_records.cc dump/dump_timeline.cc dump/dump_samples.cc
+  figures/info_samples.cc figures/activity_stats.cc figures/activity_counter.cc report/command_line.cc
+  report/output.cc)
 target_link_libraries(gpuprobe_report PUBLIC gpuprobe_loader gpuprobe_analysis gpuprobe_format absl::flat_hash_map
                       PRIVATE gpuprobe_import)
 
 # Runs too long to be held at once.
-gpuprobe_offline_library(gpuprobe_windowed windowed_run.cc windowed_analysis.cc window_reader.cc
-                         window_carry.cc kept_gaps.cc run_size.cc)
+gpuprobe_offline_library(gpuprobe_windowed
+  windowed/windowed_run.cc windowed/windowed_analysis.cc windowed/window_reader.cc windowed/window_carry.cc
+  windowed/kept_gaps.cc windowed/run_size.cc)
 target_link_libraries(gpuprobe_windowed PUBLIC gpuprobe_loader gpuprobe_analysis gpuprobe_report
                       PRIVATE gpuprobe_import absl::strings Threads::Threads)
 
-gpuprobe_offline_tool(probe-report main.cc)
+gpuprobe_offline_tool(probe-report report/main.cc)
 target_compile_definitions(probe-report PRIVATE GPUPROBE_VERSION="${PROJECT_VERSION}")
 target_link_libraries(probe-report PRIVATE gpuprobe_windowed gpuprobe_report gpuprobe_symbolize)
 get_target_property(_static probe-report GPUPROBE_STATIC)

@@ -4,7 +4,7 @@
 
 Each scenario (tests/e2e/scenarios) runs once under the shipped library. Times here are microseconds after the
 start of the first GPU operation of the run, as written down from the script and the costs in scenario.py; they
-have to come out to the nanosecond. The definitions are those of tools/ATTRIBUTION.md. Of every run is checked,
+have to come out to the nanosecond. The definitions are those of tools/attribution/ATTRIBUTION.md. Of every run is checked,
 besides: the trace holds what really happened (the simulation's own log) and nothing else, parts add up to gaps,
 causes to the idle time and the breakdown to the window, no rule of CUPTI was broken, and the host's exit code
 is its own.

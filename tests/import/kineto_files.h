@@ -16,7 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "tests/tools/temp_folder.h"
-#include "tools/trace_loader.h"
+#include "tools/load/trace_loader.h"
 
 namespace gpuprobe::tools {
 

@@ -10,8 +10,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "tools/analysis.h"
-#include "tools/trace_loader.h"
+#include "tools/analysis/analysis.h"
+#include "tools/load/trace_loader.h"
 
 namespace gpuprobe::tools {
 namespace {

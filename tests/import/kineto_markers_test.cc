@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/import/kineto_files.h"
-#include "tools/analysis.h"
+#include "tools/analysis/analysis.h"
 
 namespace gpuprobe::tools {
 namespace {

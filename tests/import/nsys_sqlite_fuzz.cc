@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tools/import/nsys_sqlite.h"
-#include "tools/link_calls.h"
+#include "tools/load/link_calls.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "tests/tools/timeline_builder.h"
-#include "tools/analysis.h"
+#include "tools/analysis/analysis.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "tests/tools/timeline_builder.h"
-#include "tools/analysis.h"
-#include "tools/attribution.h"
+#include "tools/analysis/analysis.h"
+#include "tools/attribution/attribution.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "tests/tools/timeline_builder.h"
-#include "tools/analysis.h"
-#include "tools/call_site.h"
+#include "tools/analysis/analysis.h"
+#include "tools/attribution/call_site.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "tests/tools/timeline_builder.h"
-#include "tools/analysis.h"
-#include "tools/attribution.h"
-#include "tools/host_split.h"
-#include "tools/sample_judge.h"
+#include "tools/analysis/analysis.h"
+#include "tools/attribution/attribution.h"
+#include "tools/attribution/host_split.h"
+#include "tools/attribution/sample_judge.h"
 
 namespace gpuprobe::tools {
 namespace {

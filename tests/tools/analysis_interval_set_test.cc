@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "tools/flat_map.h"
-#include "tools/interval_set.h"
-#include "tools/nearly_sorted.h"
+#include "tools/timeline/flat_map.h"
+#include "tools/timeline/interval_set.h"
+#include "tools/timeline/nearly_sorted.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "tests/tools/timeline_builder.h"
-#include "tools/advice.h"
-#include "tools/analysis.h"
-#include "tools/verdict.h"
-#include "tools/verdict_facts.h"
+#include "tools/analysis/advice.h"
+#include "tools/analysis/analysis.h"
+#include "tools/analysis/verdict.h"
+#include "tools/analysis/verdict_facts.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "tests/tools/timeline_builder.h"
-#include "tools/analysis.h"
-#include "tools/marker_names.h"
-#include "tools/marker_steps.h"
+#include "tools/analysis/analysis.h"
+#include "tools/load/marker_names.h"
+#include "tools/steps/marker_steps.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tests/tools/timeline_builder.h"
-#include "tools/analysis.h"
-#include "tools/meanwhile.h"
+#include "tools/analysis/analysis.h"
+#include "tools/attribution/meanwhile.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "tests/tools/random_timeline.h"
-#include "tools/analysis.h"
-#include "tools/attribution.h"
+#include "tools/analysis/analysis.h"
+#include "tools/attribution/attribution.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "tests/tools/timeline_builder.h"
-#include "tools/analysis.h"
-#include "tools/step_pattern.h"
-#include "tools/steps.h"
+#include "tools/analysis/analysis.h"
+#include "tools/steps/step_pattern.h"
+#include "tools/steps/steps.h"
 
 namespace gpuprobe::tools {
 namespace {

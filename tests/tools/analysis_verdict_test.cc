@@ -6,9 +6,9 @@
 #include <string>
 
 #include "tests/tools/timeline_builder.h"
-#include "tools/analysis.h"
-#include "tools/verdict.h"
-#include "tools/verdict_facts.h"
+#include "tools/analysis/analysis.h"
+#include "tools/analysis/verdict.h"
+#include "tools/analysis/verdict_facts.h"
 
 namespace gpuprobe::tools {
 namespace {

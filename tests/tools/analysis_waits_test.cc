@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "tests/tools/timeline_builder.h"
-#include "tools/analysis.h"
-#include "tools/waits.h"
+#include "tools/analysis/analysis.h"
+#include "tools/attribution/waits.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "tools/diff.h"
+#include "tools/figures/diff.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "tests/tools/timeline_builder.h"
-#include "tools/analysis.h"
-#include "tools/report_diff.h"
-#include "tools/run_figures.h"
+#include "tools/analysis/analysis.h"
+#include "tools/figures/run_figures.h"
+#include "tools/report/report_diff.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "tools/hot.h"
+#include "tools/figures/hot.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/tools/timeline_builder.h"
-#include "tools/analysis.h"
+#include "tools/analysis/analysis.h"
 
 namespace gpuprobe::tools {
 namespace {

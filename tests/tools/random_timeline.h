@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "tests/tools/timeline_builder.h"
-#include "tools/analysis.h"
+#include "tools/analysis/analysis.h"
 
 namespace gpuprobe::tools {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/command_line.h"
+#include "tools/report/command_line.h"
 
 namespace gpuprobe::tools {
 namespace {

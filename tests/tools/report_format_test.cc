@@ -8,12 +8,12 @@
 #include <limits>
 #include <string>
 
-#include "tools/activity_stats.h"
-#include "tools/format_json.h"
-#include "tools/format_table.h"
-#include "tools/format_text.h"
-#include "tools/format_units.h"
-#include "tools/kernel_name.h"
+#include "tools/figures/activity_stats.h"
+#include "tools/format/format_json.h"
+#include "tools/format/format_table.h"
+#include "tools/format/format_text.h"
+#include "tools/format/format_units.h"
+#include "tools/format/kernel_name.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "tools/report.h"
-#include "tools/report_gaps.h"
-#include "tools/report_parts.h"
+#include "tools/report/report.h"
+#include "tools/report/report_gaps.h"
+#include "tools/report/report_parts.h"
 
 namespace gpuprobe::tools {
 namespace {

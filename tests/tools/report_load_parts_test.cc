@@ -16,12 +16,12 @@
 
 #include "tests/tools/temp_folder.h"
 #include "tests/tools/trace_maker.h"
-#include "tools/correlation_index.h"
-#include "tools/frame_prefetcher.h"
-#include "tools/lane_merger.h"
-#include "tools/merge_runs.h"
-#include "tools/record_order.h"
-#include "tools/trace_loader.h"
+#include "tools/load/correlation_index.h"
+#include "tools/load/frame_prefetcher.h"
+#include "tools/load/lane_merger.h"
+#include "tools/load/merge_runs.h"
+#include "tools/load/record_order.h"
+#include "tools/load/trace_loader.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -13,8 +13,8 @@
 
 #include "tests/tools/temp_folder.h"
 #include "tests/tools/trace_maker.h"
-#include "tools/loss_causes.h"
-#include "tools/trace_loader.h"
+#include "tools/load/loss_causes.h"
+#include "tools/load/trace_loader.h"
 
 namespace gpuprobe::tools {
 namespace {

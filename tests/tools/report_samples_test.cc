@@ -17,12 +17,12 @@
 #include "proto/gpuprobe.pb.h"
 #include "tests/tools/temp_folder.h"
 #include "tests/tools/trace_maker.h"
-#include "tools/analysis.h"
-#include "tools/output.h"
-#include "tools/report.h"
-#include "tools/report_dump.h"
-#include "tools/syscall_names.h"
-#include "tools/trace_loader.h"
+#include "tools/analysis/analysis.h"
+#include "tools/dump/report_dump.h"
+#include "tools/format/syscall_names.h"
+#include "tools/load/trace_loader.h"
+#include "tools/report/output.h"
+#include "tools/report/report.h"
 
 namespace gpuprobe::tools {
 namespace {

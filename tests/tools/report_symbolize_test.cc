@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "tests/tools/temp_folder.h"
-#include "tools/elf_symbols.h"
-#include "tools/kernel_name.h"
-#include "tools/symbolize.h"
+#include "tools/format/kernel_name.h"
+#include "tools/symbolize/elf_symbols.h"
+#include "tools/symbolize/symbolize.h"
 
 namespace gpuprobe::tools {
 

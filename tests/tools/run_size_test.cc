@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "tools/run_size.h"
+#include "tools/windowed/run_size.h"
 
 #include <gtest/gtest.h>
 

@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "tools/analysis.h"
-#include "tools/timeline.h"
+#include "tools/analysis/analysis.h"
+#include "tools/timeline/timeline.h"
 
 namespace gpuprobe::tools {
 

@@ -2,7 +2,7 @@
 // Copyright the gpuprobe authors.
 //
 // A run in windows gives the figures of the run at once.
-#include "tools/windowed_analysis.h"
+#include "tools/windowed/windowed_analysis.h"
 
 #include <gtest/gtest.h>
 
@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "tests/tools/random_timeline.h"
-#include "tools/activity_counter.h"
-#include "tools/activity_stats.h"
-#include "tools/link_calls.h"
+#include "tools/figures/activity_counter.h"
+#include "tools/figures/activity_stats.h"
+#include "tools/load/link_calls.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -2,7 +2,7 @@
 // Copyright the gpuprobe authors.
 //
 // Trace files read in windows give the reports of the run held at once.
-#include "tools/windowed_run.h"
+#include "tools/windowed/windowed_run.h"
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@
 
 #include "tests/tools/temp_folder.h"
 #include "tests/tools/trace_maker.h"
-#include "tools/report.h"
+#include "tools/report/report.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "tools/timeline.h"
+#include "tools/timeline/timeline.h"
 
 namespace gpuprobe::tools {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <tuple>
 
-#include "tools/format_text.h"
+#include "tools/format/format_text.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -19,7 +19,7 @@
 #include "tools/import/json_scan.h"
 #include "tools/import/kineto_words.h"
 #include "tools/import/text_map.h"
-#include "tools/timeline.h"
+#include "tools/timeline/timeline.h"
 
 namespace gpuprobe::tools {
 

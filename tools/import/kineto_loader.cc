@@ -10,9 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "tools/analysis.h"
-#include "tools/format_text.h"
-#include "tools/format_units.h"
+#include "tools/analysis/analysis.h"
+#include "tools/format/format_text.h"
+#include "tools/format/format_units.h"
 #include "tools/import/call_class.h"
 #include "tools/import/exact_time.h"
 #include "tools/import/progress.h"

@@ -30,8 +30,8 @@
 #include "tools/import/event_reader.h"
 #include "tools/import/run_group.h"
 #include "tools/import/text_map.h"
-#include "tools/marker_names.h"
-#include "tools/trace_loader.h"
+#include "tools/load/marker_names.h"
+#include "tools/load/trace_loader.h"
 
 namespace gpuprobe::tools {
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "tools/timeline.h"
+#include "tools/timeline/timeline.h"
 
 namespace gpuprobe::tools {
 

@@ -19,8 +19,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "tools/import/nsys_database.h"
-#include "tools/marker_names.h"
-#include "tools/trace_loader.h"
+#include "tools/load/marker_names.h"
+#include "tools/load/trace_loader.h"
 
 namespace gpuprobe::tools {
 

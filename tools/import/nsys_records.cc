@@ -6,8 +6,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "tools/format_text.h"
-#include "tools/format_units.h"
+#include "tools/format/format_text.h"
+#include "tools/format/format_units.h"
 #include "tools/import/nsys_loader.h"
 
 namespace gpuprobe::tools {

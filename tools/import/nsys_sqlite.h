@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "tools/trace_loader.h"
+#include "tools/load/trace_loader.h"
 
 namespace gpuprobe::tools {
 

@@ -10,7 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "tools/analysis.h"
+#include "tools/analysis/analysis.h"
 #include "tools/import/call_class.h"
 #include "tools/import/nsys_loader.h"
 

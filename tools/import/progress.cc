@@ -9,7 +9,7 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
-#include "tools/format_text.h"
+#include "tools/format/format_text.h"
 
 namespace gpuprobe::tools {
 namespace {

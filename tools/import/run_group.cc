@@ -6,7 +6,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "tools/format_units.h"
+#include "tools/format/format_units.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright the gpuprobe authors.
-"""The example of tools/ATTRIBUTION.md: a wait for a long kernel, then Python that takes longer than it."""
+"""The example of tools/attribution/ATTRIBUTION.md: a wait for a long kernel, then Python that takes longer than it."""
 from scenario import finish, start, us
 
 gpu = start("a")

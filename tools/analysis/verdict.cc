@@ -1,0 +1,571 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+#include "tools/analysis/verdict.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "tools/analysis/advice.h"
+#include "tools/analysis/verdict_facts.h"
+
+namespace gpuprobe::tools {
+
+bool IsLoading(const Timeline& timeline, const GapPart& part) {
+  if (part.cause != Cause::kBlockingApi) return false;
+  if (part.overhead >= 0) return true;  // the profiler's own are not of this cause
+  if (part.call < 0) return false;
+  const int32_t symbol = timeline.calls[static_cast<size_t>(part.call)].symbol;
+  if (symbol < 0) return false;
+  const CallClass c = timeline.symbols[static_cast<size_t>(symbol)].call_class;
+  // A launch is of this cause only where it was held up.
+  return c == CallClass::kModule || c == CallClass::kLaunch;
+}
+
+namespace {
+
+// What the slow steps of a rhythm have more idle time than the others; `device`: the one with most.
+struct Stall {
+  int64_t total_ns = 0, longest_on_ns = 0;
+  const DeviceSteps* device = nullptr;
+};
+
+Stall MeasureStalls(const Analysis& analysis) {
+  Stall stall;
+  for (const DeviceSteps& steps : analysis.steps) {
+    if (steps.slow_period < kFewestStepsBetweenStalls || steps.growth.empty()) continue;
+    std::vector<int64_t> others;
+    for (const Step& step : steps.steps) {
+      if (!step.slow) others.push_back(step.idle_ns);
+    }
+    if (others.empty()) continue;
+    std::nth_element(others.begin(), others.begin() + static_cast<ptrdiff_t>(others.size() / 2),
+                     others.end());
+    int64_t more_ns = 0;
+    for (const Step& step : steps.steps) {
+      if (step.slow) more_ns += std::max<int64_t>(0, step.idle_ns - others[others.size() / 2]);
+    }
+    stall.total_ns += more_ns;
+    if (more_ns > stall.longest_on_ns) {
+      stall.longest_on_ns = more_ns;
+      stall.device = &steps;
+    }
+  }
+  return stall;
+}
+
+class Judgement {
+ public:
+  // `evidence`: nullptr where the timeline holds all records.
+  Judgement(const Timeline& timeline, const Analysis& analysis, const RunEvidence* evidence)
+      : timeline_(timeline),
+        analysis_(analysis),
+        evidence_(evidence),
+        sums_(SumUp(analysis)),
+        steady_ns_(sums_.JudgedNs()) {}
+
+  Verdict Run() {
+    if (sums_.ops == 0) return NoWork();
+    if (sums_.longest_span_ns < kEnoughNs || sums_.ops < kEnoughOps) return TooLittle();
+    const Cause cause = LargestCause(Cause::kStart);
+    if (sums_.communication_ns >= kCommunicationShare * steady_ns_ &&
+        sums_.communication_ns > sums_.Of(cause)) {
+      Communication();
+    } else if (!WaitsForRanks(cause) && !IsEmpty(cause) && !CopiesPageable(cause)) {
+      if (sums_.busy_ns >= kGpuBoundShare * steady_ns_) {
+        GpuBound();
+      } else if (!IsStalled()) {
+        Idle(cause);
+      }
+    }
+    NameRunnerUp();
+    return verdict_;
+  }
+
+ private:
+  Verdict NoWork() {
+    if (sums_.untimed > 0) {
+      verdict_.kind = "not_enough_data";
+      verdict_.headline = "Not enough data: " + CountText(sums_.untimed, "GPU operation") +
+                          " recorded, none with usable times.";
+    } else {
+      verdict_.kind = "no_gpu_work";
+      verdict_.headline = sums_.span_ns > 0 ? "The GPU did nothing in this part of the run."
+                                            : "No GPU work was recorded.";
+    }
+    return verdict_;
+  }
+
+  Verdict TooLittle() {
+    verdict_.kind = "not_enough_data";
+    verdict_.headline = "Not enough data: " + CountText(sums_.ops, "GPU operation") + " in " +
+                        DurationText(sums_.longest_span_ns) + "; a verdict needs at least " +
+                        CountText(kEnoughOps, "operation") + " and " + DurationText(kEnoughNs) +
+                        ".";
+    return verdict_;
+  }
+
+  // Start and end are the user's choice of window, not a finding; `but` is left out too.
+  Cause LargestCause(Cause but) const {
+    Cause best = Cause::kUnknown;
+    int64_t best_ns = -1;
+    for (int c = 0; c < kCauseCount; ++c) {
+      const Cause cause = static_cast<Cause>(c);
+      if (cause == but || cause == Cause::kStart || cause == Cause::kEnd) continue;
+      if (sums_.Of(cause) > best_ns) {
+        best = cause;
+        best_ns = sums_.Of(cause);
+      }
+    }
+    return best;
+  }
+
+  void NameRunnerUp() {
+    const Cause next = LargestCause(judged_);
+    if (sums_.Of(next) < kRunnerUpShare * steady_ns_ || sums_.Of(next) == 0) return;
+    // Without the thread: the line has to fit beside the bound, and the tables tell it.
+    const std::string& where = sums_.TopSite(next).where;
+    verdict_.runner_up_cause = next;
+    verdict_.runner_up_share =
+        static_cast<double>(sums_.Of(next)) / static_cast<double>(steady_ns_);
+    verdict_.runner_up_where = where.substr(0, where.find(" (thread "));
+    verdict_.runner_up =
+        "next is " + std::string(CauseLabel(next)) + ", " + PercentText(sums_.Of(next), steady_ns_);
+    if (!verdict_.runner_up_where.empty())
+      verdict_.runner_up += " (" + verdict_.runner_up_where + ")";
+  }
+
+  // "1.27 s", "2 x 3.20 s" for several devices.
+  std::string TimeText() const {
+    const size_t devices = analysis_.devices.size();
+    return devices > 1 ? FormatText("%zu x ", devices) +
+                             DurationText(steady_ns_ / static_cast<int64_t>(devices))
+                       : DurationText(steady_ns_);
+  }
+
+  void SetBound(int64_t saved_ns) {
+    const int64_t left_ns = std::max<int64_t>(steady_ns_ - saved_ns, 1);
+    verdict_.upper_bound_speedup = static_cast<double>(steady_ns_) / static_cast<double>(left_ns);
+  }
+
+  std::string BusyParts() const {
+    return "compute " + PercentText(sums_.compute_ns, steady_ns_) + ", communication " +
+           PercentText(sums_.communication_ns, steady_ns_) + ", copies " +
+           PercentText(sums_.copy_ns, steady_ns_);
+  }
+
+  void GpuBound() {
+    verdict_.kind = "gpu_bound";
+    verdict_.headline = "GPU-bound: the GPU was busy " + PercentText(sums_.busy_ns, steady_ns_) +
+                        " of " + TimeText() + "; handing it work faster cannot gain more than " +
+                        PercentText(sums_.IdleNs(), steady_ns_) + ".";
+    verdict_.evidence = BusyParts() + "; " + CountText(sums_.kernels, "kernel") + " of " +
+                        DurationText(MeanKernelNs()) + " on average";
+    if (sums_.communication_ns >= kLateRankShare * steady_ns_) {
+      verdict_.action =
+          "for " + PercentText(sums_.communication_ns, steady_ns_) +
+          " collectives ran alone, waiting for other ranks included: overlap them with compute, "
+          "or look whether a rank comes late";
+    } else if (sums_.copy_ns > sums_.compute_ns) {
+      verdict_.action =
+          "copies take longer than kernels and overlap with none: move less, or on a stream "
+          "of their own while kernels run (`probe-report copies`)";
+    }
+    SetBound(sums_.IdleNs());
+  }
+
+  void Communication() {
+    verdict_.kind = "communication";
+    verdict_.headline = "Communication-bound: for " +
+                        PercentText(sums_.communication_ns, steady_ns_) + " of " + TimeText() +
+                        " collectives ran and nothing else (waiting for other ranks included).";
+    verdict_.evidence = "compute " + PercentText(sums_.compute_ns, steady_ns_) + ", idle " +
+                        PercentText(sums_.IdleNs(), steady_ns_);
+    verdict_.action =
+        "overlap collectives with compute, send less, or find the rank that comes late";
+    SetBound(sums_.communication_ns);
+  }
+
+  // Busy, but with collectives that wait inside of the device for a rank that comes late.
+  bool WaitsForRanks(Cause largest) {
+    if (sums_.communication_ns < kLateRankShare * steady_ns_) return false;
+    const int64_t waited_ns = WaitedForRanksNs(timeline_, analysis_);
+    if (waited_ns < kLateRankShare * steady_ns_ || waited_ns < sums_.Of(largest)) return false;
+    verdict_.kind = "communication";
+    verdict_.headline = "Waiting for other ranks: for " +
+                        PercentText(sums_.communication_ns, steady_ns_) + " of " + TimeText() +
+                        " collectives ran and nothing else, for " +
+                        PercentText(waited_ns, steady_ns_) + " longer than the same ones need.";
+    verdict_.evidence = BusyParts() + "; need: " + std::to_string(kLateFactor) +
+                        " times what the fastest quarter of a collective's likes takes";
+    verdict_.action =
+        "find the rank that comes late: give the traces of all ranks, or compare them";
+    SetBound(waited_ns);
+    return true;
+  }
+
+  // Busy with kernels that leave most of the device unused.
+  bool IsEmpty(Cause largest) {
+    if (sums_.busy_ns < kEmptyBusyShare * steady_ns_) return false;
+    const Emptiness empty =
+        evidence_ != nullptr ? evidence_->emptiness : MeasureEmptiness(timeline_, analysis_);
+    if (empty.small_ns < kEmptyShare * sums_.busy_ns || empty.small_ns < sums_.Of(largest)) {
+      return false;
+    }
+    verdict_.kind = "busy_but_empty";
+    verdict_.headline = "Busy but empty: the GPU was busy " +
+                        PercentText(sums_.busy_ns, steady_ns_) + " of " + TimeText() +
+                        ", but for " + PercentText(empty.small_ns, sums_.busy_ns) +
+                        " of that with kernels that use few of its " +
+                        std::to_string(empty.sm_count) + " multiprocessors.";
+    verdict_.evidence = CountText(empty.small_kernels, "kernel") + ", by time mostly of " +
+                        CountText(empty.typical_blocks, "block") +
+                        " or fewer: at most one block's " +
+                        "multiprocessor each (`probe-report kernels`)";
+    verdict_.action =
+        "a larger batch, or several of these kernels fused or side by side on streams";
+    SetBound(empty.wasted_ns);
+    return true;
+  }
+
+  // Busy, but with copies that the driver has to stage through memory of its own.
+  bool CopiesPageable(Cause largest) {
+    if (sums_.copy_ns < kCopyShare * steady_ns_ || sums_.copy_ns < sums_.Of(largest)) return false;
+    const double pageable =
+        evidence_ != nullptr ? evidence_->pageable_share : PageableShare(timeline_, analysis_);
+    if (pageable < kCopyShare) return false;
+    verdict_.kind = "pageable_copy";
+    verdict_.headline = "Pageable copies: for " + PercentText(sums_.copy_ns, steady_ns_) + " of " +
+                        TimeText() + " the GPU did nothing but copy, " + PercentText(pageable, 1) +
+                        " of that from or to pageable memory, which the driver stages in pieces.";
+    for (const WaitRow& row : analysis_.waits) {
+      if (row.api.find("Memcpy") == row.api.npos) continue;
+      verdict_.where = row.where;
+      verdict_.evidence = row.api + " (" + row.where + "): " + CountText(row.count, "call") +
+                          " blocked " + DurationText(row.total_ns) + ", the longest " +
+                          DurationText(row.longest_ns);
+      break;
+    }
+    SiteTotal site;
+    site.where = verdict_.where;
+    verdict_.action =
+        "pinned memory and asynchronous copies" + AtCode(site) +
+        " (pin_memory=True and non_blocking=True in PyTorch), so that they overlap with kernels";
+    SetBound(sums_.copy_ns);
+    return true;
+  }
+
+  // One step in N, again and again.
+  bool IsStalled() {
+    const Stall stall = MeasureStalls(analysis_);
+    if (stall.device == nullptr || stall.total_ns < kStallShare * sums_.IdleNs()) return false;
+    const std::vector<StepGrowth>& growth = stall.device->growth;
+    const auto found = std::find_if(growth.begin(), growth.end(),
+                                    [](const StepGrowth& g) { return g.cause.has_value(); });
+    if (found == growth.end()) return false;
+    const StepGrowth& most = *found;
+    // Work that comes in bursts is the input's fault.
+    if (*most.cause == Cause::kInputWait || *most.cause == Cause::kRequestWait ||
+        *most.cause == Cause::kUnknown) {
+      return false;
+    }
+    judged_ = *most.cause;
+    const DeviceSteps& steps = *stall.device;
+    verdict_.kind = "periodic_stall";
+    verdict_.headline = "Periodic stall: the GPU was idle " +
+                        PercentText(sums_.IdleNs(), steady_ns_) + " of " + TimeText() + "; " +
+                        PercentText(stall.total_ns, sums_.IdleNs()) + " of that in one step of " +
+                        std::to_string(steps.slow_period) + ", which does more than the others.";
+    verdict_.where = most.where;
+    verdict_.evidence = CountText(steps.slow_steps, "slow step") + " of " +
+                        std::to_string(steps.steps.size()) + " (median " +
+                        DurationText(steps.median_ns) + "), each with ";
+    for (size_t i = 0; i < steps.growth.size() && i < 3; ++i) {
+      const StepGrowth& more = steps.growth[i];
+      verdict_.evidence += std::string(i > 0 ? ", " : "") + DurationText(more.extra_ns) +
+                           " more of " + (more.cause ? CauseLabel(*more.cause) : "GPU work");
+      if (!more.where.empty()) verdict_.evidence += " in " + more.where;
+    }
+    verdict_.action = AdviceForStall(most);
+    SetBound(stall.total_ns);
+    return true;
+  }
+
+  void Idle(Cause cause) {
+    judged_ = cause;
+    const std::string opening = "the GPU was idle " + PercentText(sums_.IdleNs(), steady_ns_) +
+                                " of " + TimeText() + "; for " +
+                                PercentText(sums_.Of(cause), sums_.IdleNs()) + " of that ";
+    const SiteTotal& site = sums_.TopSite(cause);
+    const std::string of =
+        site.total_ns < sums_.Of(cause) ? " of " + DurationText(sums_.Of(cause)) : "";
+    verdict_.where = site.where;
+    verdict_.evidence = site.where + (site.detail.empty() ? "" : " (" + site.detail + ")") + ": " +
+                        DurationText(site.total_ns) + of + " in " + CountText(site.count, "gap") +
+                        ", the longest " + DurationText(site.longest_ns);
+    const CauseTotal* total = sums_.largest[static_cast<size_t>(cause)];
+    if (total != nullptr) {
+      for (const Meanwhile& group : total->meanwhile) {
+        verdict_.meanwhile +=
+            (verdict_.meanwhile.empty() ? "meanwhile " : "; ") + MeanwhileText(group);
+      }
+    }
+    SetBound(sums_.Of(cause));
+    Describe(cause, opening);
+  }
+
+  void Say(const char* kind, const char* title, const std::string& opening, const std::string& what,
+           const std::string& action) {
+    verdict_.kind = kind;
+    verdict_.headline = std::string(title) + ": " + opening + what + ".";
+    verdict_.action = action;
+  }
+
+  void Describe(Cause cause, const std::string& opening) {
+    const SiteTotal& site = sums_.TopSite(cause);
+    const CauseTotal* total = sums_.largest[static_cast<size_t>(cause)];
+    switch (cause) {
+      case Cause::kSynchronisation:
+        Say("synchronisation", "Synchronisation", opening,
+            "the host had waited for the GPU and had nothing queued",
+            AdviceForSync(timeline_, site));
+        return AddCallsOf(ApiOf(timeline_, site));
+      case Cause::kBlockingApi:
+        return BlockingApi(opening, site);
+      case Cause::kLaunchBound:
+        Say("launch_bound", "Launch-bound", opening,
+            "the host was submitting back to back and could not keep up",
+            "CUDA graphs (torch.compile(mode=\"reduce-overhead\")), fused kernels or a larger "
+            "batch");
+        return AddKernels(true);
+      case Cause::kPageableCopy:
+        Say("pageable_copy", "Pageable or synchronous copies", opening,
+            "the host was inside or behind a copy that blocks it", AdviceForPageableCopy(site));
+        return AddCallsOf(ApiOf(timeline_, site));
+      case Cause::kDependency:
+        return Say("dependency", "Dependency", opening,
+                   "the next operation was queued and waited for another stream",
+                   "look at what the stream waited for: " + site.where);
+      case Cause::kLaunchLatency:
+        // Few enough nanoseconds each, but of every kernel: the remedy is that of launch-bound.
+        Say("launch_bound", "Launch latency", opening,
+            "work was queued and the GPU was between two operations",
+            "fewer, larger kernels: fuse them, use CUDA graphs or a larger batch");
+        return AddKernels(false);
+      case Cause::kProfiler:
+        return Say("profiler", "Profiler", opening, "the recording itself held the work up",
+                   "do not read this as the application's idle time; record less (graph level "
+                   "instead of node level, fewer record kinds)");
+      case Cause::kOtherProcess:
+        return Say(
+            "other_process", "Other process", opening, "another traced process held the GPU",
+            "give each process a GPU of its own, or share it through MPS; held by " + site.where);
+      case Cause::kHost:
+        return Say(
+            "host", "Host-bound", opening,
+            "the submitting thread was outside CUDA (Python, native code or data loading)",
+            "find out what the thread does meanwhile (`probe-report gaps` lists the longest)");
+      case Cause::kInputWait:
+        return InputWait(opening, total);
+      case Cause::kRequestWait:
+        return Say("request_wait", "Waiting for requests", opening,
+                   "the job had nothing to do: no work had come from outside",
+                   "nothing in the job is slow: send it more, or give it less of a GPU");
+      case Cause::kHostPython:
+        return Say("host_python", "Python-bound", opening, "the feeding thread ran Python",
+                   AdviceForHost(site));
+      case Cause::kHostNative:
+        if (Mentions(site, "asleep")) {
+          return Say(
+              "host_native", "Host-bound, asleep", opening, "the feeding thread slept",
+              "remove the sleep" + AtCode(site) + ", or move it off the thread that feeds the GPU");
+        }
+        return Say("host_native", "Host-bound, native code", opening,
+                   "the feeding thread was in native code outside CUDA", AdviceForHost(site));
+      case Cause::kGilWait:
+        return Say("gil_wait", "Interpreter lock", opening,
+                   "the feeding thread waited for Python's interpreter lock (GIL)",
+                   AdviceForGil(total));
+      case Cause::kCpuStarved:
+        return Say("cpu_starved", "Short of CPUs", opening,
+                   "the feeding thread was ready to run and had no CPU",
+                   AdviceForStarved(timeline_, total, Helpers(total)));
+      case Cause::kStart:
+      case Cause::kEnd:
+      case Cause::kUnknown:
+        break;
+    }
+    Say("not_enough_data", "Not enough data", opening, "no cause can be shown", "");
+  }
+
+  void InputWait(const std::string& opening, const CauseTotal* total) {
+    const Meanwhile* helpers = Helpers(total);
+    if (helpers != nullptr && AreStarved(*helpers)) {
+      return Say("cpu_starved", "Short of CPUs", opening,
+                 "it waited for data, and those who make it stood in line for a CPU",
+                 AdviceForStarved(timeline_, total, helpers));
+    }
+    Say("input_wait", "Input-bound", opening, "it waited for data", AdviceForInput(total));
+  }
+
+  void BlockingApi(const std::string& opening, const SiteTotal& site) {
+    if (LoadingEarlyNs() * 2 > sums_.Of(Cause::kBlockingApi)) {
+      Say("warmup", "Warm-up", opening, "the host was loading kernels, at the beginning",
+          "leave the warm-up out (--from), or record longer; if it matters, load early "
+          "(CUDA_MODULE_LOADING=EAGER) or keep the process");
+    } else {
+      Say("blocking_api", "Blocking API", opening, "the host was inside CUDA calls that block it",
+          AdviceForBlockingApi(timeline_, site));
+    }
+    AddCallsOf(ApiOf(timeline_, site));
+  }
+
+  // Totals of a call's rows among the waits.
+  void AddCallsOf(const std::string& api) {
+    uint64_t count = 0;
+    int64_t blocked_ns = 0, busy_ns = 0;
+    for (const WaitRow& row : analysis_.waits) {
+      if (row.api != api) continue;
+      count += row.count;
+      blocked_ns += row.total_ns;
+      busy_ns += row.device_busy_ns;
+    }
+    if (count == 0) return;
+    const double seconds = static_cast<double>(sums_.longest_span_ns) / 1e9;
+    verdict_.evidence += "; " + CountText(count, "call") +
+                         FormatText(" (%.3g a second)", static_cast<double>(count) / seconds) +
+                         " blocked " + DurationText(blocked_ns) + ", the GPU busy for " +
+                         DurationText(busy_ns) + " of it";
+  }
+
+  void AddKernels(bool with_rate) {
+    verdict_.evidence += "; " + CountText(sums_.kernels, "kernel") + " of " +
+                         DurationText(MeanKernelNs()) + " on average";
+    if (!with_rate) return;
+    verdict_.evidence +=
+        ", an operation every " + DurationText(steady_ns_ / static_cast<int64_t>(sums_.ops));
+  }
+
+  // Of the idle time behind blocking calls: loading of modules and kernels, in the first quarter.
+  int64_t LoadingEarlyNs() const {
+    if (evidence_ != nullptr) return evidence_->loading_early_ns;
+    int64_t total_ns = 0;
+    for (const DeviceReport& device : analysis_.devices) {
+      const int64_t early_ns = device.window.start_ns + device.window.span() / 4;
+      for (const GapPart& part : device.parts) {
+        if (part.begin_ns >= early_ns) break;
+        if (IsLoading(timeline_, part)) total_ns += part.end_ns - part.begin_ns;
+      }
+    }
+    return total_ns;
+  }
+
+  int64_t MeanKernelNs() const {
+    return sums_.kernels == 0 ? 0 : sums_.kernel_ns / static_cast<int64_t>(sums_.kernels);
+  }
+
+  const Timeline& timeline_;
+  const Analysis& analysis_;
+  const RunEvidence* evidence_;
+  const Sums sums_;
+  const int64_t steady_ns_;
+  Cause judged_ = Cause::kStart;  // left out of the runner-up
+  Verdict verdict_;
+};
+
+// Idle time before the steady part: by cause, and how much of it was loading.
+struct StartUp {
+  int64_t length_ns = 0, idle_ns = 0, loading_ns = 0;
+  std::array<int64_t, kCauseCount> cause_ns{};
+  int64_t longest_gap_ns = 0;
+  int32_t place = -1;  // of the longest part
+};
+
+// Code that compiles, by what its files are called: torch.compile, Triton, NVRTC, Numba, JAX.
+bool IsCompiling(const std::string& place) {
+  for (const char* word : {"_inductor", "_dynamo", "triton", "nvrtc", "numba", "xla", "compil"}) {
+    if (place.find(word) != place.npos) return true;
+  }
+  return false;
+}
+
+StartUp MeasureStartUp(const Timeline& timeline, const Analysis& whole, int64_t until_ns) {
+  StartUp start_up;
+  int64_t longest_ns = 0;
+  for (const DeviceReport& device : whole.devices) {
+    start_up.length_ns += std::max<int64_t>(0, until_ns - device.window.start_ns);
+    for (const Gap& gap : device.gaps) {
+      if (gap.begin_ns >= until_ns) break;
+      start_up.longest_gap_ns = std::max(start_up.longest_gap_ns, gap.length_ns());
+    }
+    for (const GapPart& part : device.parts) {
+      if (part.begin_ns >= until_ns) break;
+      const int64_t ns = std::min(part.end_ns, until_ns) - part.begin_ns;
+      if (part.cause == Cause::kStart || part.cause == Cause::kEnd) continue;
+      start_up.idle_ns += ns;
+      start_up.cause_ns[static_cast<size_t>(part.cause)] += ns;
+      if (IsLoading(timeline, part)) start_up.loading_ns += ns;
+      if (ns > longest_ns) {
+        longest_ns = ns;
+        start_up.place = part.where;
+      }
+    }
+  }
+  return start_up;
+}
+
+}  // namespace
+
+std::optional<Verdict> JudgeWarmUp(const Timeline& timeline, const Analysis& whole,
+                                   const Analysis& later, const Window& steady) {
+  const Sums all = SumUp(whole), rest = SumUp(later);
+  const StartUp start_up = MeasureStartUp(timeline, whole, steady.start_ns);
+  const double idle_later = static_cast<double>(rest.IdleNs());
+  if (static_cast<double>(start_up.idle_ns) < kWarmUpShare * static_cast<double>(all.IdleNs()) ||
+      static_cast<double>(all.busy_ns) >= kGpuBoundShare * static_cast<double>(all.JudgedNs()) ||
+      idle_later >= kHealthyIdleShare * static_cast<double>(rest.JudgedNs())) {
+    return std::nullopt;
+  }
+  const std::string place =
+      start_up.place < 0 ? "" : whole.places[static_cast<size_t>(start_up.place)];
+  const bool one_gap = static_cast<double>(start_up.longest_gap_ns) >
+                       kOneGapShare * static_cast<double>(start_up.idle_ns);
+  if (one_gap && start_up.loading_ns * 2 < start_up.idle_ns && !IsCompiling(place)) {
+    return std::nullopt;
+  }
+  Verdict verdict;
+  verdict.kind = "warmup";
+  const auto devices = static_cast<int64_t>(whole.devices.size());
+  verdict.headline = "Warm-up: the GPU was idle " + PercentText(all.IdleNs(), all.JudgedNs()) +
+                     " of " + DurationText(all.JudgedNs() / devices) + "; " +
+                     PercentText(start_up.idle_ns, all.IdleNs()) + " of that in the first " +
+                     DurationText(start_up.length_ns / devices) + ", and only " +
+                     PercentText(rest.IdleNs(), rest.JudgedNs()) + " of the time after it.";
+  const auto largest = std::max_element(start_up.cause_ns.begin(), start_up.cause_ns.end());
+  verdict.evidence = "in it: " + DurationText(*largest) + " " +
+                     CauseLabel(static_cast<Cause>(largest - start_up.cause_ns.begin()));
+  if (!place.empty()) {
+    verdict.where = place;
+    verdict.evidence += ", the longest part in " + verdict.where;
+  }
+  if (start_up.loading_ns * 2 > start_up.idle_ns) {
+    verdict.evidence += "; " + DurationText(start_up.loading_ns) + " was loading of kernels";
+    verdict.action =
+        "nothing, in a long run; else load early (CUDA_MODULE_LOADING=EAGER), cache what is "
+        "compiled, or keep the process";
+  }
+  const int64_t left_ns = std::max<int64_t>(all.JudgedNs() - start_up.idle_ns, 1);
+  verdict.upper_bound_speedup = static_cast<double>(all.JudgedNs()) / static_cast<double>(left_ns);
+  return verdict;
+}
+
+Verdict Judge(const Timeline& timeline, const Analysis& analysis) {
+  return Judgement(timeline, analysis, nullptr).Run();
+}
+
+Verdict Judge(const Timeline& timeline, const Analysis& analysis, const RunEvidence& evidence) {
+  return Judgement(timeline, analysis, &evidence).Run();
+}
+
+}  // namespace gpuprobe::tools

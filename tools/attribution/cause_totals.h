@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+#ifndef GPUPROBE_TOOLS_ATTRIBUTION_CAUSE_TOTALS_H_
+#define GPUPROBE_TOOLS_ATTRIBUTION_CAUSE_TOTALS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/analysis/analysis.h"
+
+namespace gpuprobe::tools {
+
+// Sums gap parts by cause and by place as they come, without keeping them.
+class CauseTotals {
+ public:
+  // Gaps in ascending order; a part may come in pieces. `detail`: what Take() calls it, -1:
+  // nothing.
+  void Add(uint32_t gap, const GapPart& part, int32_t detail);
+  // Calls are numbered anew: renumber(call) for each example. -1 and below stay.
+  template <typename F>
+  void RenumberCalls(F renumber) {
+    const auto apply = [&](Sum& sum) {
+      if (sum.example_call >= 0) sum.example_call = renumber(sum.example_call);
+    };
+    for (Sum& cause : causes_) apply(cause);
+    for (auto& sites : sites_) {
+      for (Site& site : sites) apply(site);
+    }
+  }
+  // By total, descending; causes without time are left out. Of the details of a site, the one that
+  // took the most time is shown.
+  std::vector<CauseTotal> Take(const std::vector<std::string>& places,
+                               const std::vector<std::string>& details);
+
+ private:
+  struct Sum {
+    int64_t total_ns = 0, longest_ns = 0, in_gap_ns = 0;
+    uint64_t count = 0;
+    int64_t gap = -1;
+    int32_t example_call = -1;
+    uint64_t samples = 0;
+    void Add(uint32_t in_gap, const GapPart& part);
+  };
+  struct Site : Sum {
+    std::vector<std::pair<int32_t, int64_t>> details;  // ns by detail, few
+  };
+  bool IsNewSample(size_t cause, size_t sample);
+  std::array<Sum, kCauseCount> causes_;
+  std::array<std::vector<Site>, kCauseCount> sites_;    // by place; few hundred places at most
+  std::array<std::vector<bool>, kCauseCount> samples_;  // by sample: counted
+};
+
+}  // namespace gpuprobe::tools
+
+#endif  // GPUPROBE_TOOLS_ATTRIBUTION_CAUSE_TOTALS_H_

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+//
+// What a look at a thread says it was doing. The rules are ATTRIBUTION.md's, "The host, divided".
+#ifndef GPUPROBE_TOOLS_ATTRIBUTION_SAMPLE_JUDGE_H_
+#define GPUPROBE_TOOLS_ATTRIBUTION_SAMPLE_JUDGE_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/analysis/analysis.h"
+#include "tools/attribution/call_site.h"
+#include "tools/timeline/job_activity.h"
+#include "tools/timeline/timeline.h"
+
+namespace gpuprobe::tools {
+
+// The rest of a job that together uses less of a core than this is idle: heartbeats, metrics.
+inline constexpr double kIdleJobShare = 0.05;
+
+// What a blocked thread is blocked in.
+enum class WaitKind : uint8_t {
+  kNone,     // it is not blocked
+  kSleep,    // by its own will, for a time
+  kStorage,  // files
+  kSocket,   // sockets, and sets of descriptors that are not known to be pipes
+  kPipe,
+  kFutex,    // locks, conditions, queues within a process
+  kWriting,  // to a pipe or a socket that takes no more
+  kChild,    // for the end of a process
+  kStopped,  // by a signal or a debugger
+  kOther,
+};
+
+class SampleJudge {
+ public:
+  SampleJudge(const Timeline& timeline, const CallSites& sites, const JobActivity& activity);
+
+  // One of kInputWait, kRequestWait, kHostPython, kHostNative, kGilWait; kHost: it says nothing.
+  Cause CauseOf(int32_t sample) const { return causes_[sample]; }
+  WaitKind WaitOf(int32_t sample) const;
+  // "queue.get, blocked in poll on a pipe", "asleep in time.sleep", "in a C function"; may be
+  // empty.
+  std::string DetailOf(int32_t sample) const;
+  // Waits without knowing for what: for another thread of its process to hand it work, or to be
+  // done with the work that it was handed (autograd's ready queue, and backward() in front of it).
+  bool AwaitsThread(int32_t sample) const;
+
+ private:
+  Cause Judge(int32_t sample) const;
+  bool IsLock(const HostSample& sample) const;
+  Cause CauseOfQueue(const HostSample& sample, int32_t index) const;
+  bool HasPython(const HostSample& sample) const { return sites_.PythonOf(sample.stack) >= 0; }
+  std::string_view TargetOf(const HostSample& sample) const;
+  std::string StateText(int32_t sample) const;
+
+  const Timeline& timeline_;
+  const CallSites& sites_;
+  const JobActivity& activity_;
+  // By stack node: a data loader's frame is on the stack; the innermost frames are those of a
+  // queue; the innermost Python frame hands over to autograd's threads.
+  std::vector<bool> in_loader_, in_queue_, in_backward_;
+  std::vector<Cause> causes_;  // by sample
+};
+
+}  // namespace gpuprobe::tools
+
+#endif  // GPUPROBE_TOOLS_ATTRIBUTION_SAMPLE_JUDGE_H_

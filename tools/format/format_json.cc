@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+#include "tools/format/format_json.h"
+
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "tools/format/format_text.h"
+
+namespace gpuprobe::tools {
+
+void JsonWriter::BreakLine() {
+  if (has_elements_.size() > static_cast<size_t>(break_depth_)) return;
+  out_->push_back('\n');
+  out_->append(has_elements_.size() * 2, ' ');
+}
+
+void JsonWriter::Separate() {
+  if (after_key_) {
+    after_key_ = false;
+    return;
+  }
+  if (has_elements_.empty()) return;
+  if (has_elements_.back()) out_->push_back(',');
+  has_elements_.back() = true;
+  BreakLine();
+}
+
+JsonWriter& JsonWriter::Begin(char bracket) {
+  Separate();
+  out_->push_back(bracket);
+  has_elements_.push_back(false);
+  return *this;
+}
+
+JsonWriter& JsonWriter::End(char bracket) {
+  const bool had = has_elements_.back();
+  const bool broken = had && has_elements_.size() <= static_cast<size_t>(break_depth_);
+  has_elements_.pop_back();
+  if (broken) {
+    out_->push_back('\n');
+    out_->append(has_elements_.size() * 2, ' ');
+  }
+  out_->push_back(bracket);
+  return *this;
+}
+
+JsonWriter& JsonWriter::Key(std::string_view key) {
+  Separate();
+  Escaped(key);
+  out_->push_back(':');
+  after_key_ = true;
+  return *this;
+}
+
+JsonWriter& JsonWriter::Value(std::string_view text) {
+  Separate();
+  Escaped(text);
+  return *this;
+}
+
+JsonWriter& JsonWriter::Value(bool value) { return Raw(value ? "true" : "false"); }
+
+JsonWriter& JsonWriter::Value(double value) {
+  return std::isfinite(value) ? Raw(absl::StrFormat("%.10g", value)) : Null();
+}
+
+JsonWriter& JsonWriter::Raw(std::string_view token) {
+  Separate();
+  out_->append(token);
+  return *this;
+}
+
+void JsonWriter::Escaped(std::string_view text) {
+  out_->push_back('"');
+  for (char c : ToValidUtf8(text)) {
+    switch (c) {
+      case '"':
+        out_->append("\\\"");
+        break;
+      case '\\':
+        out_->append("\\\\");
+        break;
+      case '\n':
+        out_->append("\\n");
+        break;
+      case '\r':
+        out_->append("\\r");
+        break;
+      case '\t':
+        out_->append("\\t");
+        break;
+      default:
+        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
+          absl::StrAppendFormat(out_, "\\u%04x", static_cast<unsigned>(c));
+        } else {
+          out_->push_back(c);
+        }
+    }
+  }
+  out_->push_back('"');
+}
+
+}  // namespace gpuprobe::tools

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+//
+// Strings from traces as they may be shown: names come from other processes and can hold anything.
+#ifndef GPUPROBE_TOOLS_FORMAT_FORMAT_TEXT_H_
+#define GPUPROBE_TOOLS_FORMAT_FORMAT_TEXT_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace gpuprobe::tools {
+
+// Valid UTF-8: every byte that is not part of a well-formed sequence becomes U+FFFD.
+std::string ToValidUtf8(std::string_view text);
+
+// Valid UTF-8 without control characters (they become '?'): a name must not drive the terminal.
+std::string ToPrintable(std::string_view text);
+
+// Code points; good enough for columns of identifiers and paths. `text` must be valid UTF-8.
+size_t DisplayWidth(std::string_view text);
+
+// At most `width` columns; what does not fit is cut out of the middle:
+// "at::vectorized...MulFunctor".
+std::string MiddleEllipsis(std::string_view text, size_t width);
+// The same, cut off the end: "train.py:27 in Load...".
+std::string EndEllipsis(std::string_view text, size_t width);
+
+// Breaks `text` at spaces so that first line starts at column `first` and the others at `indent`,
+// all ending before `width`. Words that are too long stand alone. No newline at the end.
+std::string WrapText(std::string_view text, size_t first, size_t indent, size_t width);
+
+}  // namespace gpuprobe::tools
+
+#endif  // GPUPROBE_TOOLS_FORMAT_FORMAT_TEXT_H_

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+//
+// Numbers as people read them, and the durations people type. The one place that knows units;
+// tables and sentences call these, JSON and CSV print plain integers and do not.
+#ifndef GPUPROBE_TOOLS_FORMAT_FORMAT_UNITS_H_
+#define GPUPROBE_TOOLS_FORMAT_FORMAT_UNITS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace gpuprobe::tools {
+
+// Three significant digits with the largest unit that keeps a digit before the point: "320 ns",
+// "12.3 us", "151 ms", "6.41 s", "1,234 s". Zero is "0". Negative values keep their sign.
+std::string FormatDuration(int64_t ns);
+
+// "4,096".
+std::string FormatCount(uint64_t count);
+
+// Binary units: "512 B", "1.50 KiB", "12.3 GiB".
+std::string FormatBytes(uint64_t bytes);
+
+// Decimal units, as link speeds are quoted: "24.6 GB/s"; "-" where no time passed.
+std::string FormatThroughput(uint64_t bytes, int64_t ns);
+
+// "96.0 %", "100 %". A part that is neither nothing nor all never reads as either: "<0.1 %", ">99.9
+// %".
+// "-" if the whole is not positive.
+std::string FormatPercent(double part, double whole);
+
+// "23x", "1.3x".
+std::string FormatFactor(double factor);
+
+// "1 kernel", "2 kernels", "4,096 kernels".
+std::string FormatPlural(uint64_t count, const char* noun);
+
+// "10us", "1.5s", "200 ms", "3m", "2h", "500ns"; a bare number is nanoseconds only if it is 0.
+// InvalidArgument for anything else, for negative values and for what does not fit into int64 ns.
+absl::StatusOr<int64_t> ParseDuration(const std::string& text);
+
+}  // namespace gpuprobe::tools
+
+#endif  // GPUPROBE_TOOLS_FORMAT_FORMAT_UNITS_H_

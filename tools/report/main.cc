@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+//
+// probe-report: wires command line, loader, analyses and renderers together; decides the exit code.
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "tools/dump/report_dump.h"
+#include "tools/figures/activity_stats.h"
+#include "tools/figures/diff.h"
+#include "tools/figures/run_figures.h"
+#include "tools/format/format_text.h"
+#include "tools/format/format_units.h"
+#include "tools/load/input_files.h"
+#include "tools/load/trace_loader.h"
+#include "tools/report/command_line.h"
+#include "tools/report/output.h"
+#include "tools/report/report.h"
+#include "tools/report/report_diff.h"
+#include "tools/report/report_gaps.h"
+#include "tools/report/report_parts.h"
+#include "tools/symbolize/symbolize.h"
+#include "tools/windowed/run_size.h"
+#include "tools/windowed/windowed_run.h"
+
+namespace gpuprobe::tools {
+namespace {
+
+constexpr int kExitComplete = 0, kExitUnusable = 1, kExitPartial = 3, kExitConditionHolds = 4;
+
+int Fail(const std::string& message) {
+  // One line each; names in messages may hold anything.
+  std::string text;
+  for (size_t begin = 0; begin <= message.size();) {
+    const size_t end = std::min(message.find('\n', begin), message.size());
+    absl::StrAppend(&text, "probe-report: ", ToPrintable(message.substr(begin, end - begin)), "\n");
+    begin = end + 1;
+  }
+  std::fputs(text.c_str(), stderr);
+  return kExitUnusable;
+}
+
+// A reader that has seen enough (| head) needs no message, a full disk does.
+int FailOutput(const absl::Status& status) {
+  return absl::IsAborted(status) ? kExitUnusable : Fail(std::string(status.message()));
+}
+
+// A word in the place of the subcommand that names no file: misspelt, not a run.
+bool LooksLikeSubcommand(const std::string& path) {
+  const bool word =
+      std::all_of(path.begin(), path.end(), [](char c) { return c >= 'a' && c <= 'z'; });
+  return word && !path.empty() && access(path.c_str(), F_OK) != 0;
+}
+
+int Print(const std::string& text) {
+  absl::StatusOr<Output> output = Output::Open("", {});
+  output->Write(text);
+  const absl::Status status = output->Close();
+  return status.ok() ? kExitComplete : FailOutput(status);
+}
+
+// First GPU operation that the options leave: what --from and --to count from.
+int64_t WindowStart(const Timeline& timeline, const CommandLine& command) {
+  for (const GpuOp& op : timeline.ops) {  // sorted by start
+    if (command.device.has_value() && op.device != *command.device) continue;
+    if (command.pid.has_value() &&
+        timeline.processes[static_cast<size_t>(op.process)].pid != *command.pid) {
+      continue;
+    }
+    return op.start_ns;
+  }
+  return timeline.ops.empty() ? 0 : timeline.ops.front().start_ns;
+}
+
+absl::Status CheckDevice(const Timeline& timeline, const CommandLine& command) {
+  if (!command.device.has_value() ||
+      static_cast<size_t>(*command.device) < timeline.devices.size()) {
+    return absl::OkStatus();
+  }
+  std::vector<std::string> known;
+  for (size_t d = 0; d < timeline.devices.size(); ++d) {
+    known.push_back(DeviceLabel(timeline, static_cast<int32_t>(d)));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("no device ", *command.device,
+                   " in this run; it has: ", known.empty() ? "none" : absl::StrJoin(known, ", ")));
+}
+
+absl::Status CheckProcess(const Timeline& timeline, const CommandLine& command) {
+  if (!command.pid.has_value()) return absl::OkStatus();
+  std::vector<uint32_t> known;
+  for (const Process& process : timeline.processes) {
+    if (process.pid == *command.pid) return absl::OkStatus();
+    known.push_back(process.pid);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("no process ", *command.pid,
+                   " in this run; it has: ", known.empty() ? "none" : absl::StrJoin(known, ", ")));
+}
+
+int64_t AbsoluteNs(const TimePoint& point, int64_t start_ns) {
+  // No record lies outside of these; the length of a window that does would overflow.
+  constexpr int64_t kEarliestNs = 0, kLatestNs = int64_t{1} << 62;
+  int64_t ns = point.ns;
+  if (!point.absolute && __builtin_add_overflow(start_ns, point.ns, &ns)) ns = kLatestNs;
+  return std::clamp(ns, kEarliestNs, kLatestNs);
+}
+
+absl::StatusOr<Options> MakeOptions(const Timeline& timeline, const CommandLine& command) {
+  if (absl::Status status = CheckDevice(timeline, command); !status.ok()) return status;
+  if (absl::Status status = CheckProcess(timeline, command); !status.ok()) return status;
+  Options options;
+  options.device = command.device;
+  options.pid = command.pid;
+  if (command.min_gap_ns.has_value()) options.min_gap_ns = *command.min_gap_ns;
+  const int64_t start_ns = WindowStart(timeline, command);
+  if (command.from.has_value()) options.from_ns = AbsoluteNs(*command.from, start_ns);
+  if (command.to.has_value()) options.to_ns = AbsoluteNs(*command.to, start_ns);
+  if (options.from_ns.has_value() && options.to_ns.has_value() &&
+      *options.from_ns >= *options.to_ns) {
+    return absl::InvalidArgumentError("--from must lie before --to");
+  }
+  return options;
+}
+
+GapChoice ChooseGap(const ExplainTarget& target, int64_t start_ns) {
+  GapChoice choice;
+  choice.rank = target.rank;
+  if (target.at.has_value()) choice.at_ns = AbsoluteNs(*target.at, start_ns);
+  return choice;
+}
+
+struct AnalysedRun {
+  LoadedRun run;
+  Options options;
+  Analysis analysis;
+  std::optional<ActivityTables> tables;  // of a run that was read in windows
+};
+
+// Those that need no record once its window is over.
+bool ReadsInWindows(const CommandLine& command) {
+  switch (command.report) {
+    case ReportKind::kSummary:
+    case ReportKind::kWaits:
+    case ReportKind::kKernels:
+    case ReportKind::kCopies:
+    case ReportKind::kApi:
+      return true;
+    case ReportKind::kGaps:
+      return !command.explain.has_value();
+    default:
+      return false;
+  }
+}
+
+// Rather a sentence than a kill.
+absl::Status CheckMemory(const CommandLine& command, uint64_t trace_bytes, uint64_t available) {
+  const uint64_t needed = WholeRunBytes(trace_bytes);
+  if (available == 0 || needed <= available) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat(ReportName(command.report), " holds the whole run at once, about ",
+                   FormatBytes(needed), ", and ", FormatBytes(available),
+                   " are free; summary, gaps, waits, kernels, copies and api do not, and --windows "
+                   "never tries it all the same"));
+}
+
+absl::Status CheckInternal(const Analysis& analysis) {
+  if (analysis.internal_error.empty()) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat("internal error, no figures shown: ", analysis.internal_error));
+}
+
+absl::StatusOr<AnalysedRun> AnalyseInWindows(const CommandLine& command, const InputFiles& files) {
+  WindowedOptions windows;
+  windows.with_tables = command.report == ReportKind::kKernels ||
+                        command.report == ReportKind::kCopies || command.report == ReportKind::kApi;
+  windows.prepare = [](Timeline* timeline) { Symbolize({}, timeline); };
+  windows.choose = [&command](const Timeline& timeline) { return MakeOptions(timeline, command); };
+  absl::StatusOr<WindowedRun> run = LoadInWindows(files, windows);
+  if (!run.ok()) return run.status();
+  if (absl::Status status = CheckInternal(run->analysis); !status.ok()) return status;
+  return AnalysedRun{std::move(run->run), run->options, std::move(run->analysis),
+                     std::move(run->tables)};
+}
+
+absl::StatusOr<AnalysedRun> AnalyseAtOnce(const CommandLine& command, const InputFiles& files) {
+  absl::StatusOr<LoadedRun> run = LoadRun(files);
+  if (!run.ok()) return run.status();
+  Symbolize({}, &run->timeline);
+  const absl::StatusOr<Options> options = MakeOptions(run->timeline, command);
+  if (!options.ok()) return options.status();
+  Analysis analysis = Analyse(run->timeline, *options);
+  if (absl::Status status = CheckInternal(analysis); !status.ok()) return status;
+  return AnalysedRun{*std::move(run), *options, std::move(analysis), std::nullopt};
+}
+
+absl::StatusOr<AnalysedRun> LoadAndAnalyse(const CommandLine& command, const InputFiles& files) {
+  if (command.windows == WindowsChoice::kNever) return AnalyseAtOnce(command, files);
+  const bool always = command.windows == WindowsChoice::kAlways;
+  if (always && !ReadsInWindows(command)) {
+    return absl::InvalidArgumentError(absl::StrCat("--windows always: ", ReportName(command.report),
+                                                   command.explain.has_value() ? " --explain" : "",
+                                                   " needs the whole run"));
+  }
+  const uint64_t trace_bytes = TraceBytes(files), available = AvailableMemoryBytes();
+  if (always || (ReadsInWindows(command) && IsForWindows(trace_bytes, available))) {
+    absl::StatusOr<AnalysedRun> run = AnalyseInWindows(command, files);
+    // Other tools' files among gpuprobe's: said by LoadRun().
+    if (always || !absl::IsUnimplemented(run.status())) return run;
+  }
+  if (absl::Status status = CheckMemory(command, trace_bytes, available); !status.ok())
+    return status;
+  return AnalyseAtOnce(command, files);
+}
+
+int FinishReport(const std::string& text, const std::vector<std::string>& inputs,
+                 const CommandLine& command) {
+  absl::StatusOr<Output> output = Output::Open(command.output, inputs);
+  if (!output.ok()) return Fail(std::string(output.status().message()));
+  output->Write(text);
+  const absl::Status status = output->Close();
+  return status.ok() ? kExitComplete : FailOutput(status);
+}
+
+void SayUnusable(const LoadedRun& run) {
+  for (const Unusable& unusable : run.unusable) Fail(unusable.message);
+}
+
+// Says what could not be read; true if nothing is missing.
+bool ReportComplete(const ReportInput& input) {
+  SayUnusable(input.run);
+  return input.run.complete_as_asked() && !CheckKernelRecords(input).unavailable;
+}
+
+int Report(const CommandLine& command, const InputFiles& files) {
+  const absl::StatusOr<AnalysedRun> analysed = LoadAndAnalyse(command, files);
+  if (!analysed.ok()) return Fail(std::string(analysed.status().message()));
+  ReportInput input = {analysed->run, analysed->analysis, analysed->options, command.top};
+  if (analysed->tables) input.tables = &*analysed->tables;
+  ReportKind kind = command.report;
+  if (command.explain.has_value()) {
+    kind = ReportKind::kGap;
+    input.explain = ChooseGap(*command.explain, WindowStart(input.run.timeline, command));
+    if (const auto gap = FindGap(input); !gap.ok())
+      return Fail(std::string(gap.status().message()));
+  }
+  const int written = FinishReport(RenderReport(kind, command.format, input), files.paths, command);
+  if (written != kExitComplete) return written;
+  return ReportComplete(input) ? kExitComplete : kExitPartial;
+}
+
+std::string RenderDiff(Format format, const DiffInput& input) {
+  switch (format) {
+    case Format::kText:
+      return DiffText(input);
+    case Format::kJson:
+      return DiffJson(input);
+    case Format::kCsv:
+      return DiffCsv(input);
+  }
+  return "";
+}
+
+int Diff(const CommandLine& command) {
+  const InputFiles files_a = FindInputFiles({command.paths[0]});
+  const InputFiles files_b = FindInputFiles({command.paths[1]});
+  const absl::StatusOr<AnalysedRun> a = LoadAndAnalyse(command, files_a);
+  if (!a.ok()) return Fail(std::string(a.status().message()));
+  const absl::StatusOr<AnalysedRun> b = LoadAndAnalyse(command, files_b);
+  if (!b.ok()) return Fail(std::string(b.status().message()));
+  const ReportInput input_a = {a->run, a->analysis, a->options, command.top};
+  const ReportInput input_b = {b->run, b->analysis, b->options, command.top};
+  DiffInput input = {
+      input_a,
+      input_b,
+      CompareRuns(FiguresOf(a->run.timeline, a->analysis), FiguresOf(b->run.timeline, b->analysis)),
+      {}};
+  bool failed = false;
+  for (const FailCondition& condition : command.fail_if) {
+    const absl::StatusOr<bool> holds = Holds(condition, input.rows);
+    if (!holds.ok()) return Fail(std::string(holds.status().message()));
+    input.conditions.push_back({condition, *holds});
+    failed |= *holds;
+  }
+  std::vector<std::string> inputs = files_a.paths;
+  inputs.insert(inputs.end(), files_b.paths.begin(), files_b.paths.end());
+  const int written = FinishReport(RenderDiff(command.format, input), inputs, command);
+  if (written != kExitComplete) return written;
+  const bool complete_a = ReportComplete(input_a), complete_b = ReportComplete(input_b);
+  if (failed) return kExitConditionHolds;
+  return complete_a && complete_b ? kExitComplete : kExitPartial;
+}
+
+int Dump(const CommandLine& command, const InputFiles& files) {
+  if (command.device.has_value() || command.from.has_value() || command.to.has_value()) {
+    return Fail("dump shows files as they are: --device, --from and --to do not apply to it");
+  }
+  absl::StatusOr<Output> output = Output::Open(command.output, files.paths);
+  if (!output.ok()) return Fail(std::string(output.status().message()));
+  const absl::StatusOr<bool> complete =
+      WriteDump(files, {command.format, command.pid, command.top}, &*output);
+  if (!complete.ok()) return Fail(std::string(complete.status().message()));
+  if (const absl::Status status = output->Close(); !status.ok()) return FailOutput(status);
+  return *complete ? kExitComplete : kExitPartial;
+}
+
+int Main(const std::vector<std::string>& arguments) {
+  // A reader that goes away (| head) must end in an exit code of ours, not in a signal.
+  std::signal(SIGPIPE, SIG_IGN);
+  const absl::StatusOr<CommandLine> command = ParseCommandLine(arguments);
+  if (!command.ok()) {
+    return Fail(absl::StrCat(std::string(command.status().message()), "\ntry probe-report --help"));
+  }
+  if (command->help) return Print(HelpText());
+  if (command->version) return Print("probe-report " GPUPROBE_VERSION "\n");
+  if (LooksLikeSubcommand(command->paths.front())) {
+    return Fail(absl::StrCat("no subcommand and no file is called ", command->paths.front(),
+                             "\ntry probe-report --help"));
+  }
+  if (command->report == ReportKind::kDiff) return Diff(*command);
+  const InputFiles files = FindInputFiles(command->paths);
+  return command->report == ReportKind::kDump ? Dump(*command, files) : Report(*command, files);
+}
+
+}  // namespace
+}  // namespace gpuprobe::tools
+
+int main(int argc, char** argv) {
+  return gpuprobe::tools::Main(std::vector<std::string>(argv + 1, argv + argc));
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+//
+// Which records of a window the next one needs: the table is in windowed_analysis.h.
+#ifndef GPUPROBE_TOOLS_WINDOWED_WINDOW_CARRY_H_
+#define GPUPROBE_TOOLS_WINDOWED_WINDOW_CARRY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tools/timeline/host_view.h"
+#include "tools/timeline/timeline.h"
+
+namespace gpuprobe::tools {
+
+struct CarryRule {
+  int64_t end_ns;       // of the window
+  int64_t previous_ns;  // of the one before
+  // By device: records from here on are kept, earlier ones as far as the table says.
+  std::vector<int64_t> ops_from_ns;
+  int64_t calls_from_ns;
+  size_t most_unmatched;
+};
+
+// Drops the records of `timeline` that `rule` does not keep; links are undone. `calls`: further
+// ones to keep, -1 is ignored; renumbered. `host` is of the timeline as it was, and of no use
+// after. Returns how many submissions were given up because too many wait for their work.
+uint64_t CarryOn(const CarryRule& rule, const HostView& host, std::vector<int32_t*> calls,
+                 Timeline* timeline);
+
+}  // namespace gpuprobe::tools
+
+#endif  // GPUPROBE_TOOLS_WINDOWED_WINDOW_CARRY_H_

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+#include "tools/windowed/window_reader.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace gpuprobe::tools {
+namespace {
+
+constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+
+// An object, not a function: merging calls it inline.
+constexpr auto kByStart = [](const auto& a, const auto& b) {
+  return a.start_ns != b.start_ns ? a.start_ns < b.start_ns : a.end_ns < b.end_ns;
+};
+
+}  // namespace
+
+template <typename T>
+void WindowReader::Waiting<T>::Add(const std::vector<T>& fresh,
+                                   const std::vector<Run>& fresh_runs) {
+  for (const Run& run : fresh_runs) runs.push_back({items.size() + run.end, run.sorted});
+  items.insert(items.end(), fresh.begin(), fresh.end());
+  runs.push_back({items.size(), false});
+}
+
+template <typename T>
+std::vector<T> WindowReader::Waiting<T>::TakeBefore(int64_t horizon_ns) {
+  std::vector<T> taken, left;
+  std::vector<Run> taken_runs, left_runs;
+  size_t i = 0;
+  for (const Run& run : runs) {
+    for (; i < run.end; ++i) {
+      (items[i].start_ns < horizon_ns ? taken : left).push_back(items[i]);
+    }
+    taken_runs.push_back({taken.size(), run.sorted});
+    if (left_runs.empty() ? !left.empty() : left.size() > left_runs.back().end)
+      left_runs.push_back({left.size(), run.sorted});
+  }
+  items = std::move(left);
+  runs = std::move(left_runs);
+  MergeRuns(&taken, std::move(taken_runs), kByStart);
+  return taken;
+}
+
+WindowReader::WindowReader(LoadedOutline* outline, size_t records, int64_t least_ns)
+    : loader_(*outline->loader),
+      timeline_(outline->run->timeline),
+      shifts_(outline->shifts),
+      records_(records),
+      least_ns_(least_ns),
+      files_(loader_.files()),
+      frames_of_device_(timeline_.devices.size(), 0),
+      streams_(timeline_.streams.size()),
+      threads_(timeline_.threads.size()) {
+  for (size_t f = 0; f < files_.size(); ++f) {
+    const auto& frames = loader_.FramesOf(f);
+    files_[f].earliest_after.assign(frames.size() + 1, kNever);
+    for (size_t i = frames.size(); i-- > 0;) {
+      const FileLoader::FrameOutline& frame = frames[i];
+      int64_t earliest = files_[f].earliest_after[i + 1];
+      if (frame.process >= 0 && (frame.first_ns != 0 || frame.last_ns != 0)) {
+        earliest = std::min(earliest, frame.first_ns + shifts_[static_cast<size_t>(frame.process)]);
+      }
+      files_[f].earliest_after[i] = earliest;
+      for (const int32_t device : frame.devices) ++frames_of_device_[static_cast<size_t>(device)];
+    }
+  }
+}
+
+// Of the file whose next frame was written first.
+bool WindowReader::ReadFrame() {
+  File* first = nullptr;
+  int64_t first_written_ns = 0;
+  for (size_t f = 0; f < files_.size(); ++f) {
+    const auto& frames = loader_.FramesOf(f);
+    File& file = files_[f];
+    if (file.next == frames.size()) continue;
+    const FileLoader::FrameOutline& frame = frames[file.next];
+    const int64_t written_ns =
+        frame.written_ns + (frame.process < 0 ? 0 : shifts_[static_cast<size_t>(frame.process)]);
+    if (first == nullptr || written_ns < first_written_ns) {
+      first = &file;
+      first_written_ns = written_ns;
+    }
+  }
+  if (first == nullptr) return false;
+  const auto f = static_cast<size_t>(first - files_.data());
+  const auto& frames = loader_.FramesOf(f);
+  if (!loader_.LoadNextRecords(f)) {
+    first->next = frames.size();
+    return true;
+  }
+  for (const int32_t device : frames[first->next].devices) {
+    --frames_of_device_[static_cast<size_t>(device)];
+  }
+  ++first->next;
+  ShiftRecords(shifts_, &timeline_);
+  const RecordRuns runs = loader_.TakeRuns();
+  ops_.Add(timeline_.ops, runs.ops);
+  calls_.Add(timeline_.calls, runs.calls);
+  syncs_.Add(timeline_.syncs, {});
+  overheads_.Add(timeline_.overheads, {});
+  timeline_.ops.clear();
+  timeline_.calls.clear();
+  timeline_.syncs.clear();
+  timeline_.overheads.clear();
+  return true;
+}
+
+int64_t WindowReader::Horizon() const {
+  int64_t horizon_ns = kNever;
+  for (const File& file : files_) {
+    horizon_ns = std::min(horizon_ns, file.earliest_after[file.next]);
+  }
+  return horizon_ns;
+}
+
+std::vector<bool> WindowReader::DevicesToCome() const {
+  std::vector<bool> to_come(frames_of_device_.size());
+  for (size_t d = 0; d < to_come.size(); ++d) to_come[d] = frames_of_device_[d] > 0;
+  for (const GpuOp& op : ops_.items) {
+    if (op.device >= 0) to_come[static_cast<size_t>(op.device)] = true;
+  }
+  return to_come;
+}
+
+bool WindowReader::Next(RecordWindow* window) {
+  size_t read = 0;
+  bool more = true;
+  const auto enough = [&] {
+    const int64_t horizon_ns = Horizon();
+    if (horizon_ns <= horizon_ns_ || read < records_) return false;
+    return read >= 4 * records_ || horizon_ns_ == INT64_MIN ||
+           horizon_ns - horizon_ns_ >= least_ns_;
+  };
+  while (!enough()) {
+    const size_t before = ops_.items.size() + calls_.items.size();
+    more = ReadFrame();
+    if (!more) break;
+    read += ops_.items.size() + calls_.items.size() - before;
+  }
+  horizon_ns_ = more ? Horizon() : kNever;
+  Timeline& records = window->records;
+  records = Timeline();
+  records.ops = ops_.TakeBefore(horizon_ns_);
+  records.calls = calls_.TakeBefore(horizon_ns_);
+  records.syncs = syncs_.TakeBefore(horizon_ns_);
+  records.overheads = overheads_.TakeBefore(horizon_ns_);
+  records.untimed = std::move(timeline_.untimed);
+  records.events = std::move(timeline_.events);
+  timeline_.untimed.clear();
+  timeline_.events.clear();
+  window->horizon_ns = horizon_ns_;
+  window->devices_to_come = DevicesToCome();
+  if (timeline_.streams.size() > streams_) records.streams = timeline_.streams;
+  if (timeline_.threads.size() > threads_) records.threads = timeline_.threads;
+  streams_ = timeline_.streams.size();
+  threads_ = timeline_.threads.size();
+  return more;
+}
+
+}  // namespace gpuprobe::tools

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+//
+// Analyse() in bounded memory: a run's records come window by window, in order of time, and what is
+// needed of them no longer is dropped.
+//
+// How it divides the run. Records come up to a horizon; what is measured ends some records before
+// it (WindowLimits::look_ahead), so that everything can look ahead that far. A device that is idle
+// where a window ends is measured up to where it became idle: no gap is ever cut, so counts,
+// longest, listed gaps and their parts need no joining, and sums of disjoint times add. What a
+// later window asks of the past is carried on as records:
+//   operations  that are not over, the last one of each stream and the last to end on each device
+//   calls       that are not over; those of open gaps; each thread's last one, last blocking one,
+//               last submission and last ordering call; submissions whose work has not come yet
+//   others      stream-waits that no operation of their stream has followed, the last record of
+//   each
+//               CUDA event, operations without times until their stream goes on
+// and as state: what is left of a blocking call to be charged (rule 6), sums, places, wait rows.
+//
+// The same figures as Analyse(), to the nanosecond, for busy and idle time, breakdown, gaps, parts,
+// causes, sites, waits and counts, with these exceptions, all of which need something that lies
+// further back or ahead than the windows at hand:
+//   - work that starts further before its call than is looked ahead, or a wait whose thread's next
+//     submission starts that long after a later one
+//   - a dependency on work that was over before the records at hand begin
+//   - host samples speak for kSampleReachNs around them: where windows are shorter than that, a
+//   line
+//     may be that of another sample
+//   - an idle time in which more than WindowLimits::most_calls calls were made by others: it is
+//   cut,
+//     what lies before the cut is `unknown`, and the count of gaps is one too high (cut_gaps)
+// Of gaps the longest WindowLimits::kept_gaps are listed. Steps are not looked for; the verdict
+// speaks of the whole window.
+#ifndef GPUPROBE_TOOLS_WINDOWED_WINDOWED_ANALYSIS_H_
+#define GPUPROBE_TOOLS_WINDOWED_WINDOWED_ANALYSIS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "tools/analysis/analysis.h"
+#include "tools/timeline/timeline.h"
+
+namespace gpuprobe::tools {
+
+struct WindowLimits {
+  size_t look_ahead = 32'768;      // records; a window at most
+  size_t kept_gaps = 1'000;        // of each device; some hundred bytes and its parts each
+  size_t most_calls = 2'000'000;   // kept for a device that is idle; 56 bytes each
+  size_t most_unmatched = 65'536;  // submissions that are remembered until their work comes
+};
+
+// What is known of a run before its records.
+struct RunOutline {
+  // Everything but records; host samples are complete.
+  Timeline timeline;
+  // (process, device): which process has operations where, timed or not.
+  std::vector<std::pair<int32_t, int32_t>> process_devices;
+};
+
+struct RecordWindow {
+  // All records that start before the horizon and have not come before, each list sorted as in
+  // Timeline, not linked. Of the rest only `streams` and `threads`, complete, where there are more
+  // than in the window before; else empty.
+  Timeline records;
+  int64_t horizon_ns = 0;
+  // By device: whether operations of it are still to come. Empty: not known.
+  std::vector<bool> devices_to_come;
+};
+
+// What reports ask of the records of the whole run.
+struct RecordCounts {
+  uint64_t launches = 0;  // launch calls that succeeded
+  bool any_kernel = false;
+  uint64_t folded_driver_calls = 0;
+  uint64_t other_clock = 0;  // operations moved to the untimed ones by LinkCalls()
+  uint64_t cut_gaps = 0, unmatched_dropped = 0, waits_given_up = 0;
+};
+
+struct WindowedResult {
+  // gaps, parts: the longest; `all_gaps` counts all. Its indices are those of `timeline`.
+  Analysis analysis;
+  // The outline with the records that the analysis names.
+  Timeline timeline;
+  RecordCounts counts;
+};
+
+class ActivityCounter;
+
+class WindowedAnalysis {
+ public:
+  // `activity`: is shown each operation and call once; may be nullptr.
+  WindowedAnalysis(RunOutline outline, const Options& options, const WindowLimits& limits = {},
+                   ActivityCounter* activity = nullptr);
+  ~WindowedAnalysis();
+  void Add(RecordWindow window);
+  WindowedResult Finish();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace gpuprobe::tools
+
+#endif  // GPUPROBE_TOOLS_WINDOWED_WINDOWED_ANALYSIS_H_

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the gpuprobe authors.
+#include "tools/windowed/windowed_run.h"
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tools/figures/activity_counter.h"
+#include "tools/format/format_units.h"
+#include "tools/load/link_calls.h"
+#include "tools/timeline/sample_view.h"
+#include "tools/windowed/window_reader.h"
+
+namespace gpuprobe::tools {
+namespace {
+
+// One window on its way from the reading thread to the analysing one.
+class Handover {
+ public:
+  void Put(RecordWindow window, bool last) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !full_; });
+    window_ = std::move(window);
+    full_ = true;
+    last_ = last;
+    changed_.notify_all();
+  }
+  // False: it was the last one.
+  bool Take(RecordWindow* window) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return full_; });
+    *window = std::move(window_);
+    full_ = false;
+    changed_.notify_all();
+    return !last_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  RecordWindow window_;
+  bool full_ = false, last_ = false;
+};
+
+// The options are chosen by the first records: those of the window, beside the outline.
+absl::StatusOr<Options> Choose(const WindowedOptions& options, Timeline* outline,
+                               RecordWindow* first) {
+  if (!options.choose) return Options();
+  outline->ops.swap(first->records.ops);
+  const absl::StatusOr<Options> chosen = options.choose(*outline);
+  outline->ops.swap(first->records.ops);
+  return chosen;
+}
+
+void AddNotices(const RecordCounts& counts, LoadedRun* run) {
+  run->notices.emplace_back(kWindowsNotice);
+  if (counts.other_clock > 0) run->notices.push_back(OtherClockNotice(counts.other_clock));
+  if (counts.cut_gaps > 0) {
+    run->notices.push_back(
+        absl::StrCat(FormatPlural(counts.cut_gaps, "idle time"),
+                     " of one GPU went on for longer than the calls of others are kept: unknown up "
+                     "to there"));
+  }
+  if (counts.unmatched_dropped > 0) {
+    run->notices.push_back(
+        absl::StrCat(FormatPlural(counts.unmatched_dropped, "submission"),
+                     " without GPU work given up: work that comes later reads as not submitted"));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<WindowedRun> LoadInWindows(const InputFiles& files, const WindowedOptions& options) {
+  absl::StatusOr<LoadedOutline> outline = LoadOutline(files);
+  if (!outline.ok()) return outline.status();
+  LoadedRun& run = *outline->run;
+  if (options.prepare) options.prepare(&run.timeline);
+
+  RunOutline copy;
+  copy.timeline = run.timeline;
+  copy.process_devices.assign(outline->loader->process_devices().begin(),
+                              outline->loader->process_devices().end());
+  run.timeline.samples = {};
+  const int64_t least_ns = copy.timeline.samples.empty() ? 0 : kSampleReachNs;
+
+  WindowReader reader(&*outline, options.records, least_ns);
+  RecordWindow window;
+  bool more = reader.Next(&window);
+  WindowedRun result;
+  const absl::StatusOr<Options> chosen = Choose(options, &copy.timeline, &window);
+  if (!chosen.ok()) return chosen.status();
+  result.options = *chosen;
+  std::unique_ptr<ActivityCounter> activity;
+  if (options.with_tables) activity = std::make_unique<ActivityCounter>(result.options);
+  WindowedAnalysis analysis(std::move(copy), result.options, options.limits, activity.get());
+
+  Handover handover;
+  std::thread reading;
+  if (more) {
+    reading = std::thread([&] {
+      for (bool more_to_read = true; more_to_read;) {
+        RecordWindow next;
+        more_to_read = reader.Next(&next);
+        handover.Put(std::move(next), !more_to_read);
+      }
+    });
+  }
+  analysis.Add(std::move(window));
+  while (more) {
+    more = handover.Take(&window);
+    analysis.Add(std::move(window));
+  }
+  if (reading.joinable()) reading.join();
+
+  WindowedResult found = analysis.Finish();
+  outline->loader->FinishRecords();
+  AddNotices(found.counts, &run);
+  run.counted = CountedRecords{found.counts.launches, found.counts.any_kernel};
+  run.folded_driver_calls = found.counts.folded_driver_calls;
+  // The second pass has seen more of processes and inputs.
+  found.timeline.processes = std::move(run.timeline.processes);
+  found.timeline.inputs = std::move(run.timeline.inputs);
+  run.timeline = std::move(found.timeline);
+  result.analysis = std::move(found.analysis);
+  if (activity != nullptr) result.tables = activity->Take(run.timeline, result.analysis);
+  result.run = std::move(run);
+  return result;
+}
+
+}  // namespace gpuprobe::tools
