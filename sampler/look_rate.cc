@@ -22,12 +22,9 @@ constexpr uint32_t kManyBusy = 4;
 
 // Of the budget, where the rate is lowered: what one window takes differs from the next.
 constexpr int64_t kAimPercent = 95;
-// Windows that the needed slowdown is an average of: finding the interpreter and reading the maps
-// cost some milliseconds, once.
-constexpr int64_t kAveragedWindows = 4;
-// What may be spent at once rises with the credit, from the budget to this many times as much at
-// the half of it; above that no look is left out.
-constexpr int64_t kMostBudgets = 3;
+// Windows that the needed slowdown is an average of, rising and falling: finding the interpreter
+// and reading the maps cost some milliseconds, once.
+constexpr int64_t kRisingWindows = 4, kFallingWindows = 2;
 
 }  // namespace
 
@@ -62,20 +59,14 @@ void LookRate::NoteTick(bool any_has_run, int64_t now_ns) {
   quiet_stride_ = strides >= 2 ? kMaxQuietStride : strides >= 1 ? 2 : 1;
 }
 
-int64_t LookRate::AllowedPpm() const {
-  const int64_t half = kCreditNs / 2;
-  if (credit_ns_ >= half) return INT64_MAX;
-  const int64_t credit = std::max<int64_t>(credit_ns_, 0);
-  return budget_ppm_ + budget_ppm_ * (kMostBudgets - 1) * credit / half;
-}
-
 // Costs go with the rate: at full rate they are slowdown_ times as much.
 void LookRate::SlowDown(int64_t own_ppm, uint32_t busy_count) {
   const int64_t full_ppm = own_ppm * slowdown_ / kPermille;
   const int64_t needed = full_ppm * kPermille / (budget_ppm_ * kAimPercent / 100);
-  needed_ = needed_ == 0 ? needed : needed_ + (needed - needed_) / kAveragedWindows;
-  const int64_t allowed_ppm = AllowedPpm();
-  const bool over = own_ppm > allowed_ppm;
+  const int64_t windows = needed > needed_ ? kRisingWindows : kFallingWindows;
+  needed_ = needed_ == 0 ? needed : needed_ + (needed - needed_) / windows;
+  if (credit_ns_ > 0) return;
+  const bool over = own_ppm > budget_ppm_;
   if (over && busy_count >= kManyBusy && busy_stride_ < kMaxBusyStride) {
     if (was_over_) {
       busy_stride_ *= 2;
@@ -83,11 +74,9 @@ void LookRate::SlowDown(int64_t own_ppm, uint32_t busy_count) {
     }
   } else if (own_ppm * 3 < budget_ppm_ && slowdown_ == kPermille && busy_stride_ > 1) {
     busy_stride_ /= 2;
-  } else if (allowed_ppm == INT64_MAX) {
-    slowdown_ = kPermille;
   } else {
-    const int64_t wanted = needed_ * budget_ppm_ / allowed_ppm;
-    slowdown_ = static_cast<uint32_t>(std::clamp<int64_t>(wanted, kPermille, kMaxSlowdownPermille));
+    slowdown_ =
+        static_cast<uint32_t>(std::clamp<int64_t>(needed_, kPermille, kMaxSlowdownPermille));
   }
   was_over_ = over;
 }
@@ -95,8 +84,7 @@ void LookRate::SlowDown(int64_t own_ppm, uint32_t busy_count) {
 bool LookRate::Spend(int64_t own_ns, int64_t children_ns, uint32_t busy_count, int64_t now_ns) {
   const int64_t elapsed_us = std::max<int64_t>((now_ns - window_begin_ns_) / 1'000, 1);
   window_begin_ns_ = now_ns;
-  credit_ns_ =
-      std::clamp(credit_ns_ + elapsed_us * budget_ppm_ / 1'000 - own_ns, int64_t{0}, kCreditNs);
+  credit_ns_ -= std::max<int64_t>(own_ns - elapsed_us * budget_ppm_ / 1'000, 0);
   SlowDown(own_ns * 1'000 / elapsed_us, busy_count);
   const int64_t children_ppm = children_ns * 1'000 / elapsed_us;
   if (children_ppm > budget_ppm_ && children_per_tick_ > 1) {

@@ -25,10 +25,10 @@ class LookRate {
   // than 100 looks a second may have them.
   static constexpr int64_t kBudgetPpm = 5'000;
   static constexpr int64_t kWindowNs = 1'000'000'000;
-  // Saved up while less is spent, and there to begin with: while a program imports its modules
-  // every stack is deep and new (a PyTorch process on an H200 machine: 90 ms in the first 5 s), and
-  // a rate that was lowered there would leave the loop behind it with a quarter of its samples.
-  static constexpr int64_t kCreditNs = 100'000'000;
+  // May be spent beyond it, once: while a program imports its modules every stack is deep and new
+  // (a PyTorch process on an H200 machine: 90 ms in the first 5 s), and a rate that was lowered
+  // there would leave the loop behind it with a quarter of its samples.
+  static constexpr int64_t kCreditNs = 60'000'000;
   static constexpr uint32_t kMaxSlowdownPermille = 8'000;
   static constexpr uint32_t kMaxBusyStride = 8, kMaxQuietStride = 4;
   static constexpr uint32_t kMaxChildrenPerTick = 8;
@@ -59,7 +59,6 @@ class LookRate {
 
  private:
   void SlowDown(int64_t own_ppm, uint32_t busy_count);
-  int64_t AllowedPpm() const;
 
   uint32_t hz_ = 0;
   int64_t budget_ppm_ = kBudgetPpm;

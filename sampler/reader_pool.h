@@ -2,7 +2,7 @@
 // Copyright the gpuprobe authors.
 //
 // The readers of Python stacks: one for this process, the others lent to children in turn, because
-// each takes a quarter of a megabyte and there may be more children than readers.
+// each takes a megabyte and there may be more children than readers.
 //
 // Thread: the sampler thread.
 #ifndef GPUPROBE_SAMPLER_READER_POOL_H_
