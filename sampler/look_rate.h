@@ -29,6 +29,7 @@ class LookRate {
   // (a PyTorch process on an H200 machine: 90 ms in the first 5 s), and a rate that was lowered
   // there would leave the loop behind it with a quarter of its samples.
   static constexpr int64_t kCreditNs = 60'000'000;
+  static constexpr int64_t kCreditLastsSeconds = 6;  // whether it is used or not
   static constexpr uint32_t kMaxSlowdownPermille = 8'000;
   static constexpr uint32_t kMaxBusyStride = 8, kMaxQuietStride = 4;
   static constexpr uint32_t kMaxChildrenPerTick = 8;
