@@ -19,7 +19,8 @@
 
 namespace gpuprobe::tools {
 
-// A point in time as the user gives it: "1.5s" after the window's start, or "@1764499530000000000"
+// A point in time as the user gives it: "1.5s" after the run's first GPU operation ("-1.5s":
+// before it), or "@1764499530000000000"
 // on the trace clock.
 struct TimePoint {
   int64_t ns;
