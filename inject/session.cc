@@ -195,8 +195,11 @@ bool Session::InitWriter() {
 void Session::NameFile() {
   ReadProcessFacts(&facts_);
   process_start_ns_ = clock_.FromMonotonic(facts_.start_boot_ns - BootMinusMonotonicNs());
-  file_.SetName(TheRun().directory, facts_.host, facts_.pid, clock_.Now(), facts_.rank, file_id_,
-                static_cast<uint64_t>(config_.max_trace_mb) << 20);
+  const RunFacts& run = TheRun();
+  const uint64_t max_bytes = static_cast<uint64_t>(config_.max_trace_mb) << 20;
+  file_.SetName(run.directory, facts_.host, facts_.pid, clock_.Now(), facts_.rank, file_id_,
+                max_bytes);
+  if (run.directory[0] == '\0') file_.Refuse(run.no_directory);
 }
 
 // Without memory for it the session goes on.
