@@ -2,6 +2,7 @@
 // Copyright the gpuprobe authors.
 #include "tools/analysis/analysis.h"
 
+#include "tools/analysis/rank_waits.h"
 #include "tools/analysis/verdict.h"
 #include "tools/attribution/attribution.h"
 #include "tools/attribution/host_split.h"
@@ -144,6 +145,7 @@ Analysis AnalyseWindow(const Timeline& timeline, const Options& options, const V
 Analysis Analyse(const Timeline& timeline, const Options& options) {
   const Views views(timeline, options);
   Analysis analysis = AnalyseWindow(timeline, options, views);
+  analysis.ranks = MeasureRankWaits(timeline, analysis);
   analysis.blind_ns = BlindNs(timeline, views.activities, analysis.devices);
   for (const DeviceReport& report : analysis.devices) {
     if (analysis.internal_error.empty()) analysis.internal_error = CheckSums(report);
@@ -156,12 +158,13 @@ Analysis Analyse(const Timeline& timeline, const Options& options) {
   Options narrowed = options;
   narrowed.from_ns = steady->start_ns;
   narrowed.to_ns = steady->end_ns;
-  const Analysis later = AnalyseWindow(timeline, narrowed, views);
+  Analysis later = AnalyseWindow(timeline, narrowed, views);
+  later.ranks = MeasureRankWaits(timeline, later);
   if (const auto warm_up = JudgeWarmUp(timeline, analysis, later, *steady)) {
     analysis.verdict = *warm_up;
     return analysis;
   }
-  analysis.verdict = Judge(timeline, later);
+  analysis.verdict = Judge(timeline, later, JudgedPart::kSteady);
   analysis.verdict.steady = steady;
   analysis.verdict.left_out = LeftOutText(analysis, *steady);
   return analysis;

@@ -67,7 +67,10 @@ struct RunEvidence {
   int64_t loading_early_ns = 0;  // idle in the first quarter of a window while kernels were loaded
 };
 
-Verdict Judge(const Timeline& timeline, const Analysis& analysis);
+// What `analysis` is of: the window, or what is left of it without start-up and end.
+enum class JudgedPart : uint8_t { kWhole, kSteady };
+Verdict Judge(const Timeline& timeline, const Analysis& analysis,
+              JudgedPart part = JudgedPart::kWhole);
 Verdict Judge(const Timeline& timeline, const Analysis& analysis, const RunEvidence& evidence);
 
 // Is a blocking part the loading or compiling of kernels?

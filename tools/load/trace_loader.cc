@@ -14,6 +14,7 @@
 #include "tools/import/kineto_loader.h"
 #include "tools/import/nsys_sqlite.h"
 #include "tools/import/source_format.h"
+#include "tools/load/foreign_files.h"
 #include "tools/load/file_loader.h"
 #include "tools/load/link_calls.h"
 #include "tools/load/loss_causes.h"
@@ -150,6 +151,12 @@ const char* FormatName(SourceFormat format) {
   }
 }
 
+// What the file is instead of a trace, where its name says so.
+Unusable UnusableFile(const std::string& path, const absl::Status& status) {
+  const std::string advice = AdviceForForeignFile(path);
+  return {path, absl::StrCat(status.message(), advice.empty() ? "" : "; ", advice)};
+}
+
 std::string NothingReadable(const std::vector<Unusable>& unusable) {
   return absl::StrJoin(unusable, "\n", [](std::string* out, const Unusable& item) {
     absl::StrAppend(out, item.message);
@@ -259,7 +266,7 @@ absl::StatusOr<LoadedOutline> LoadOutline(const InputFiles& files) {
   outline.loader = std::make_unique<FileLoader>(&run);
   for (const std::string& path : files.paths) {
     const absl::Status status = outline.loader->LoadOutline(path);
-    if (!status.ok()) run.unusable.push_back({path, std::string(status.message())});
+    if (!status.ok()) run.unusable.push_back(UnusableFile(path, status));
   }
   if (run.timeline.inputs.empty()) return absl::InvalidArgumentError(NothingReadable(run.unusable));
   outline.loader->Finish();
@@ -293,7 +300,7 @@ absl::StatusOr<LoadedRun> LoadRun(const InputFiles& files, Linking linking) {
   KinetoLoader kineto(&run);
   for (const std::string& path : files.paths) {
     const absl::Status status = LoadFile(path, &run, &loader, &kineto);
-    if (!status.ok()) run.unusable.push_back({path, std::string(status.message())});
+    if (!status.ok()) run.unusable.push_back(UnusableFile(path, status));
     loader.EndPiece();
   }
   if (run.timeline.inputs.empty()) return absl::InvalidArgumentError(NothingReadable(run.unusable));

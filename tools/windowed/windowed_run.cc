@@ -70,6 +70,11 @@ void AddNotices(const RecordCounts& counts, LoadedRun* run) {
         absl::StrCat(FormatPlural(counts.unmatched_dropped, "submission"),
                      " without GPU work given up: work that comes later reads as not submitted"));
   }
+  if (counts.waits_given_up > 0) {
+    run->notices.push_back(absl::StrCat(
+        FormatPlural(counts.waits_given_up, "wait"),
+        " of threads that submitted nothing for very long given up: `idle after` lacks theirs"));
+  }
 }
 
 }  // namespace

@@ -31,8 +31,8 @@ namespace gpuprobe::tools {
 
 // A notice of every run that was read so: what it lacks must not look as if it were not there.
 inline constexpr char kWindowsNotice[] =
-    "read in windows: steps, the steady part and warm-up are not looked for; the verdict speaks of "
-    "the whole window";
+    "read in windows: steps, the steady part and warm-up are not looked for, nor what ranks waited "
+    "for each other; the verdict speaks of the whole window";
 
 struct WindowedOptions {
   // Of a window, if no record comes late. Smaller ones spend more on what is carried on, larger

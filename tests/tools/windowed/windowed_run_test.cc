@@ -4,6 +4,7 @@
 // Trace files read in windows give the reports of the run held at once.
 #include "tools/windowed/windowed_run.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -318,6 +319,33 @@ TEST(LoadInWindows, KeepsTheLongestGaps) {
   std::sort(kept.rbegin(), kept.rend());
   EXPECT_EQ(kept, std::vector<int64_t>(lengths.begin(), lengths.begin() + 5));
   EXPECT_EQ(found->analysis.devices[0].all_gaps, lengths.size());
+}
+
+TEST(LoadInWindows, SaysThatItGaveWaitsUp) {
+  TempFolder folder;
+  const std::string path = folder.Path("a.gpuprobe");
+  TraceMaker trace;
+  trace.Device(0, 7, "NVIDIA H200");
+  int64_t now_ns = kBegin;
+  uint32_t correlation = 0;
+  const auto launch = [&] {
+    trace.Call("cudaLaunchKernel", MadeClass::kLaunch, now_ns, now_ns + 5'000, ++correlation);
+    trace.Kernel("_Z3addPf", now_ns + 6'000, now_ns + 20'000, correlation);
+    now_ns += 30'000;
+  };
+  launch();
+  // More than are kept for a thread that may submit again.
+  for (int i = 0; i < 6'000; ++i) {
+    trace.Call("cudaDeviceSynchronize", MadeClass::kSync, now_ns, now_ns + 1'000, ++correlation);
+    now_ns += 2'000;
+    if (i % 500 == 499) trace.CloseFrame();
+  }
+  launch();
+  trace.Finish();
+  trace.Save(path);
+  const auto found = LoadInWindows(FindInputFiles({path}), Windows(500));
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_THAT(found->run.notices, testing::Contains(testing::HasSubstr("waits of threads that")));
 }
 
 TEST(LoadInWindows, SaysWhatIsNoTraceOfItsOwn) {
