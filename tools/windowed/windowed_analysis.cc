@@ -45,10 +45,14 @@ bool ByStart(const T& a, const T& b) {
 }
 
 template <typename T>
-void MergeIn(std::vector<T>&& fresh, std::vector<T>* items) {
+void MergeIn(std::vector<T>* fresh, std::vector<T>* items) {
   const auto middle = static_cast<ptrdiff_t>(items->size());
-  items->insert(items->end(), fresh.begin(), fresh.end());
-  std::inplace_merge(items->begin(), items->begin() + middle, items->end(), ByStart<T>);
+  items->insert(items->end(), fresh->begin(), fresh->end());
+  fresh->clear();
+  const auto at = items->begin() + middle;
+  // What comes starts from the horizon on, before which all that is carried on does.
+  if (middle == 0 || at == items->end() || !ByStart(*at, *(at - 1))) return;
+  std::inplace_merge(items->begin(), at, items->end(), ByStart<T>);
 }
 
 struct Small {  // kernels of few blocks
@@ -125,17 +129,17 @@ class WindowedAnalysis::Impl {
     IndexSamples();
   }
 
-  void Add(RecordWindow window) {
+  void Add(RecordWindow&& window) {
     Timeline& t = work_.timeline;
     if (!window.records.streams.empty()) t.streams = std::move(window.records.streams);
     if (!window.records.threads.empty()) t.threads = std::move(window.records.threads);
     for (const HostCall& call : window.records.calls)
       NoteCorrelation(call.process, call.correlation);
     for (const GpuOp& op : window.records.ops) NoteCorrelation(op.process, op.correlation);
-    MergeIn(std::move(window.records.ops), &t.ops);
-    MergeIn(std::move(window.records.calls), &t.calls);
-    MergeIn(std::move(window.records.syncs), &t.syncs);
-    MergeIn(std::move(window.records.overheads), &t.overheads);
+    MergeIn(&window.records.ops, &t.ops);
+    MergeIn(&window.records.calls, &t.calls);
+    MergeIn(&window.records.syncs, &t.syncs);
+    MergeIn(&window.records.overheads, &t.overheads);
     t.events.insert(t.events.end(), window.records.events.begin(), window.records.events.end());
     for (const UntimedOp& op : window.records.untimed) AddUntimed(op);
     to_come_ = std::move(window.devices_to_come);
@@ -788,7 +792,7 @@ WindowedAnalysis::WindowedAnalysis(RunOutline outline, const Options& options,
                                    const WindowLimits& limits, ActivityCounter* activity)
     : impl_(std::make_unique<Impl>(std::move(outline), options, limits, activity)) {}
 WindowedAnalysis::~WindowedAnalysis() = default;
-void WindowedAnalysis::Add(RecordWindow window) { impl_->Add(std::move(window)); }
+void WindowedAnalysis::Add(RecordWindow&& window) { impl_->Add(std::move(window)); }
 WindowedResult WindowedAnalysis::Finish() { return impl_->Finish(); }
 
 }  // namespace gpuprobe::tools

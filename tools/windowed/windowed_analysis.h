@@ -95,7 +95,8 @@ class WindowedAnalysis {
   WindowedAnalysis(RunOutline outline, const Options& options, const WindowLimits& limits = {},
                    ActivityCounter* activity = nullptr);
   ~WindowedAnalysis();
-  void Add(RecordWindow window);
+  // Takes the records and leaves the memory.
+  void Add(RecordWindow&& window);
   WindowedResult Finish();
 
  private:
