@@ -20,6 +20,12 @@ bool MaySubmit(CallClass c) {
   return c == CallClass::kLaunch || c == CallClass::kCopy || c == CallClass::kCopyBlocking;
 }
 
+// Of a call that starts several operations, of which later ones may be far from this one: a graph
+// launch, a batch of copies. Kernels that are launched together start together.
+bool MayBeOneOfMany(const GpuOp& op) {
+  return op.kind != OpKind::kKernel || op.graph_id != 0 || op.graph_node_id != 0;
+}
+
 class Carrier {
  public:
   Carrier(const CarryRule& rule, const HostView& host, Timeline* timeline)
@@ -112,7 +118,8 @@ class Carrier {
   // Submissions whose work may still come: none has, or some has just now (a graph's nodes).
   uint64_t ChooseUnmatched() {
     for (const GpuOp& op : t_.ops) {
-      if (op.submission >= 0 && op.start_ns >= rule_.previous_ns) KeepCall(op.submission);
+      if (op.submission >= 0 && op.start_ns >= rule_.previous_ns && MayBeOneOfMany(op))
+        KeepCall(op.submission);
     }
     std::vector<int32_t> waiting;
     for (size_t i = 0; i < t_.calls.size(); ++i) {
