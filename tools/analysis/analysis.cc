@@ -107,7 +107,7 @@ struct Views {
         stream_waits(timeline, host),
         communication_names(CommunicationNames(timeline)),
         scope(timeline, options),
-        activities(CollectActivity(timeline, host, options, scope)) {}
+        activities(CollectActivity(timeline, options, scope)) {}
   HostView host;
   HostEvidence evidence;
   StreamOrder order;

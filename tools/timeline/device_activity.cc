@@ -23,8 +23,25 @@ size_t DeviceActivity::FirstReaching(const Timeline& timeline, const Window& win
   return static_cast<size_t>(first - ops.begin());
 }
 
-std::vector<DeviceActivity> CollectActivity(const Timeline& timeline, const HostView& host,
-                                            const Options& options, const Scope& scope) {
+namespace {
+
+// Upper bounds; what is not used is never touched and costs address space alone.
+std::vector<size_t> OpsOfDevices(const Timeline& timeline) {
+  std::vector<size_t> ops(timeline.devices.size(), 0);
+  if (ops.size() == 1) {
+    ops[0] = timeline.ops.size();
+    return ops;
+  }
+  for (const GpuOp& op : timeline.ops) {
+    if (op.device >= 0 && static_cast<size_t>(op.device) < ops.size()) ++ops[op.device];
+  }
+  return ops;
+}
+
+}  // namespace
+
+std::vector<DeviceActivity> CollectActivity(const Timeline& timeline, const Options& options,
+                                            const Scope& scope, Busy busy) {
   const size_t device_count = timeline.devices.size();
   const auto wanted = [&](int32_t device) {
     return device >= 0 && static_cast<size_t>(device) < device_count &&
@@ -36,12 +53,12 @@ std::vector<DeviceActivity> CollectActivity(const Timeline& timeline, const Host
   }
   // Devices that turn out to have nothing in scope are left out in the end.
   std::vector<DeviceActivity> all(device_count);
+  const std::vector<size_t> ops_of_device = OpsOfDevices(timeline);
   for (size_t d = 0; d < device_count; ++d) {
     if (!wanted(static_cast<int32_t>(d))) continue;
     all[d].device = static_cast<int32_t>(d);
-    // Upper bounds; what is not used is never touched and costs address space alone.
-    all[d].ops.reserve(host.OpsOfDevice(static_cast<int32_t>(d)));
-    all[d].busy.Reserve(host.OpsOfDevice(static_cast<int32_t>(d)));
+    all[d].ops.reserve(ops_of_device[d]);
+    if (busy == Busy::kCollected) all[d].busy.Reserve(ops_of_device[d]);
   }
   const auto note_process = [&](DeviceActivity& activity, int32_t process) {
     if (activity.processes.empty()) activity.processes.assign(timeline.processes.size(), false);
@@ -57,7 +74,7 @@ std::vector<DeviceActivity> CollectActivity(const Timeline& timeline, const Host
       continue;
     }
     activity.ops.push_back(static_cast<int32_t>(i));
-    activity.busy.Add(op.start_ns, op.end_ns);
+    if (busy == Busy::kCollected) activity.busy.Add(op.start_ns, op.end_ns);
     activity.end_ns = std::max(activity.end_ns, op.end_ns);
     if (noted_device != op.device || noted_process != op.process) {
       note_process(activity, op.process);

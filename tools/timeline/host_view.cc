@@ -73,15 +73,11 @@ void HostView::Table::Fill(size_t rows, const std::vector<std::pair<int32_t, int
 void HostView::ReadOps(Scratch* scratch) {
   op_of_call_.assign(timeline_.calls.size(), -1);
   roles_.assign(timeline_.calls.size(), Role::kNeutral);
-  ops_of_device_.assign(timeline_.devices.size(), 0);
   for (size_t i = 0; i < timeline_.ops.size(); ++i) {
     const GpuOp& op = timeline_.ops[i];
-    if (op.device >= 0) {
-      ++ops_of_device_[op.device];
-      if (op.process >= 0) {
-        int32_t& first = scratch->first_device[op.process];
-        if (first < 0 || op.device < first) first = op.device;
-      }
+    if (op.device >= 0 && op.process >= 0) {
+      int32_t& first = scratch->first_device[op.process];
+      if (first < 0 || op.device < first) first = op.device;
     }
     if (op.submission < 0) continue;
     if (op_of_call_[op.submission] < 0) op_of_call_[op.submission] = static_cast<int32_t>(i);

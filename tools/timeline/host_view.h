@@ -80,7 +80,6 @@ class HostView {
 
   // Is any call's exact stack known?
   bool HasSites() const { return has_sites_; }
-  size_t OpsOfDevice(int32_t device) const { return ops_of_device_[device]; }
 
  private:
   struct Table {  // rows of indices, one a thread or process
@@ -105,7 +104,6 @@ class HostView {
   Table lane_, ordering_, syncs_;
   std::vector<WaitingCall> waiting_;
   std::vector<Lane> thread_overheads_, process_overheads_, blocked_;
-  std::vector<size_t> ops_of_device_;
   bool has_sites_ = false;
 };
 

@@ -70,7 +70,7 @@ struct DeviceState {
   DeviceReport total;  // without gaps and parts
   AttributionCarry carry;
   KeptGaps gaps;
-  std::vector<Window> busy;     // its union up to the window, coarse where that is enough
+  IntervalSet busy;             // its union up to the window, coarse where that is enough
   std::vector<GapPart> helped;  // parts whose helpers are looked at (meanwhile.h)
   std::map<uint64_t, Small> small_kernels;           // by blocks
   std::vector<std::pair<int64_t, int64_t>> loading;  // begin, ns
@@ -271,21 +271,25 @@ class WindowedAnalysis::Impl {
     const HostEvidence evidence(t, host);
     const StreamOrder order(t, StreamsOfUntimed(t));
     const StreamWaits stream_waits(t, host);
-    std::vector<DeviceActivity> activities = CollectActivity(t, host, options_, scope);
+    std::vector<DeviceActivity> activities = CollectActivity(t, options_, scope, Busy::kLeftOut);
+    std::vector<IntervalSet::Mark> busy_until_end;
     for (DeviceActivity& activity : activities) {
       DeviceState& device = devices_[static_cast<size_t>(activity.device)];
       SetProcesses(scope, &activity);
-      SetBusy(device, &activity);
+      const Busiest busiest = SetBusy(end_ns, &device, &activity);
       const Lane unseen = UnseenTimes(t, scope, activity, order, places_);
       const AttributionInput input{t, host, evidence, stream_waits, activity, unseen};
-      MeasureDeviceIn(scope, input, end_ns, last, &device);
+      MeasureDeviceIn(scope, input, end_ns, busiest.until_ns, last, &device);
+      busy_until_end.push_back(busiest.before_end);
     }
     MeasureWaitsIn(WaitsUntil(end_ns), t, options_, scope, host, evidence, activities, places_,
                    &waits_);
     CountRecords(end_ns);
     if (last) return;
-    for (const DeviceActivity& activity : activities) {
-      ExtendBusy(activity, end_ns, &devices_[static_cast<size_t>(activity.device)]);
+    for (size_t a = 0; a < activities.size(); ++a) {
+      DeviceState& device = devices_[static_cast<size_t>(activities[a].device)];
+      device.busy = std::move(activities[a].busy);
+      device.busy.TakeBack(busy_until_end[a]);
     }
     Carry(host, end_ns);
     previous_ns_ = end_ns;
@@ -345,25 +349,35 @@ class WindowedAnalysis::Impl {
     }
   }
 
-  void SetBusy(const DeviceState& device, DeviceActivity* activity) const {
-    activity->busy = IntervalSet();
+  struct Busiest {
+    int64_t until_ns = kLongAgo;    // the last end of what starts before the window's end
+    IntervalSet::Mark before_end;  // DeviceActivity::busy without what starts later
+  };
+
+  // What was busy before the window, the device knows.
+  Busiest SetBusy(int64_t end_ns, DeviceState* device, DeviceActivity* activity) const {
+    activity->busy = std::move(device->busy);
     activity->coarse = true;
-    for (const Window& span : device.busy) activity->busy.Add(span.start_ns, span.end_ns);
-    for (const int32_t index : activity->ops) {
-      const GpuOp& op = work_.timeline.ops[static_cast<size_t>(index)];
-      if (op.start_ns >= previous_ns_) activity->busy.Add(op.start_ns, op.end_ns);
+    IntervalSet& busy = activity->busy;
+    Busiest result;
+    const auto& ops = activity->ops;
+    size_t i = 0;
+    const auto op_at = [&] { return work_.timeline.ops.data() + ops[i]; };
+    for (; i < ops.size() && op_at()->start_ns < end_ns; ++i) {
+      const GpuOp& op = *op_at();
+      result.until_ns = std::max(result.until_ns, op.end_ns);
+      if (op.start_ns >= previous_ns_) busy.Add(op.start_ns, op.end_ns);
     }
+    result.before_end = busy.mark();
+    for (; i < ops.size(); ++i) {
+      if (op_at()->start_ns >= previous_ns_) busy.Add(op_at()->start_ns, op_at()->end_ns);
+    }
+    return result;
   }
 
-  void MeasureDeviceIn(const Scope& scope, const AttributionInput& input, int64_t end_ns, bool last,
-                       DeviceState* device) {
+  void MeasureDeviceIn(const Scope& scope, const AttributionInput& input, int64_t end_ns,
+                       int64_t busy_until_ns, bool last, DeviceState* device) {
     const Timeline& t = work_.timeline;
-    const auto& ops = input.activity.ops;
-    int64_t busy_until_ns = kLongAgo;
-    for (const int32_t index : ops) {
-      const GpuOp& op = t.ops[static_cast<size_t>(index)];
-      if (op.start_ns < end_ns) busy_until_ns = std::max(busy_until_ns, op.end_ns);
-    }
     if (busy_until_ns != kLongAgo) device->open_ns = std::min(busy_until_ns, end_ns);
     const bool nothing_yet = busy_until_ns == kLongAgo && !options_.from_ns && !device->began;
     if (!last && nothing_yet) return;
@@ -565,41 +579,6 @@ class WindowedAnalysis::Impl {
 
   // --- what goes on to the next window ----------------------------------------------------------
 
-  // Appends what was busy in the window. Before it, only the sums between the ends of calls that
-  // may still be asked for matter.
-  void ExtendBusy(const DeviceActivity& activity, int64_t end_ns, DeviceState* device) const {
-    std::vector<Window>& spans = device->busy;
-    for (const int32_t index : activity.ops) {
-      const GpuOp& op = work_.timeline.ops[static_cast<size_t>(index)];
-      if (op.start_ns < previous_ns_) continue;
-      if (op.start_ns >= end_ns) break;
-      if (op.end_ns <= op.start_ns) continue;
-      if (!spans.empty() && op.start_ns <= spans.back().end_ns) {
-        spans.back().end_ns = std::max(spans.back().end_ns, op.end_ns);
-      } else {
-        spans.push_back({op.start_ns, op.end_ns});
-      }
-    }
-  }
-
-  void CoarsenBusy(const std::vector<int64_t>& asked, DeviceState* device) const {
-    IntervalSet exact;
-    for (const Window& span : device->busy) exact.Add(span.start_ns, span.end_ns);
-    std::vector<Window> coarse;
-    const auto add = [&](int64_t begin_ns, int64_t end_ns) {
-      if (begin_ns < end_ns) coarse.push_back({begin_ns, end_ns});
-    };
-    const int64_t first_ns = asked.front();
-    add(first_ns - exact.Overlap(kLongAgo, first_ns), first_ns);
-    for (size_t i = 0; i + 1 < asked.size(); ++i) {
-      add(asked[i], asked[i] + exact.Overlap(asked[i], asked[i + 1]));
-    }
-    for (const Window& span : device->busy) {
-      add(std::max(span.start_ns, asked.back()), span.end_ns);
-    }
-    device->busy = std::move(coarse);
-  }
-
   void Carry(const HostView& host, int64_t end_ns) {
     Timeline& t = work_.timeline;
     CarryRule rule;
@@ -621,14 +600,15 @@ class WindowedAnalysis::Impl {
     }
     DropUntimed();
     counts_.unmatched_dropped += CarryOn(rule, host, calls, &t);
-    // Where calls from before the window that has been measured began and ended, and where it did.
+    // Of what was busy before the window that has been measured, only the sums between the ends of
+    // calls that may still be asked for matter.
     std::set<int64_t> asked = {std::max(previous_ns_, kLongAgo / 2)};
     for (const HostCall& call : t.calls) {
       if (call.start_ns < previous_ns_) asked.insert(call.start_ns);
       if (call.end_ns < previous_ns_) asked.insert(call.end_ns);
     }
     const std::vector<int64_t> sorted(asked.begin(), asked.end());
-    for (DeviceState& device : devices_) CoarsenBusy(sorted, &device);
+    for (DeviceState& device : devices_) device.busy.Coarsen(sorted);
   }
 
   // Those whose stream has gone on before what is still to be measured.
