@@ -137,6 +137,7 @@ void HostView::FindRoles(Scratch* scratch) {
     }
     roles_[i] = role;
     has_sites_ |= call.site >= 0;
+    has_blocking_copies_ |= role == Role::kBlockingCopy;
     if (role == Role::kSync) syncs.emplace_back(call.process + 1, index);
     if (call.thread < 0) continue;
     scratch->lane_size[call.thread] += role != Role::kNeutral;

@@ -80,6 +80,8 @@ class HostView {
 
   // Is any call's exact stack known?
   bool HasSites() const { return has_sites_; }
+  // Has any call the role kBlockingCopy?
+  bool HasBlockingCopies() const { return has_blocking_copies_; }
 
  private:
   struct Table {  // rows of indices, one a thread or process
@@ -104,7 +106,7 @@ class HostView {
   Table lane_, ordering_, syncs_;
   std::vector<WaitingCall> waiting_;
   std::vector<Lane> thread_overheads_, process_overheads_, blocked_;
-  bool has_sites_ = false;
+  bool has_sites_ = false, has_blocking_copies_ = false;
 };
 
 // A copy whose host side is pageable memory: the driver stages it, and the call may block.

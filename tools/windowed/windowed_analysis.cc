@@ -3,6 +3,7 @@
 #include "tools/windowed/windowed_analysis.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -55,7 +56,7 @@ void MergeIn(std::vector<T>* fresh, std::vector<T>* items) {
   std::inplace_merge(items->begin(), at, items->end(), ByStart<T>);
 }
 
-struct Small {  // kernels of few blocks
+struct Small {
   int64_t ns = 0;
   uint64_t count = 0;
 };
@@ -72,7 +73,7 @@ struct DeviceState {
   KeptGaps gaps;
   IntervalSet busy;             // its union up to the window, coarse where that is enough
   std::vector<GapPart> helped;  // parts whose helpers are looked at (meanwhile.h)
-  std::map<uint64_t, Small> small_kernels;           // by blocks
+  std::vector<Small> kernels;   // by shape, without communication
   std::vector<std::pair<int64_t, int64_t>> loading;  // begin, ns
 };
 
@@ -122,7 +123,10 @@ class WindowedAnalysis::Impl {
         seen_correlation_(outline.timeline.processes.size(), 0) {
     work_.timeline = std::move(outline.timeline);
     work_.timeline.samples.clear();
-    for (DeviceState& device : devices_) device.gaps = KeptGaps(limits.kept_gaps);
+    for (DeviceState& device : devices_) {
+      device.gaps = KeptGaps(limits.kept_gaps);
+      device.kernels.resize(work_.timeline.shapes.size());
+    }
     first_of_thread_.assign(work_.timeline.threads.size() + 1, 0);
     communication_names_ = CommunicationNames(work_.timeline);
     FindFirstDevices();
@@ -448,13 +452,15 @@ class WindowedAnalysis::Impl {
   // What Analyse() promises holds for each window, its causes being its parts.
   void Check(DeviceReport* report) {
     if (!internal_error_.empty()) return;
-    std::map<Cause, int64_t> causes;
-    for (const GapPart& part : report->parts) causes[part.cause] += part.end_ns - part.begin_ns;
-    for (const auto& [cause, ns] : causes) {
+    std::array<int64_t, kCauseCount> causes_ns = {};
+    for (const GapPart& part : report->parts)
+      causes_ns[static_cast<size_t>(part.cause)] += part.end_ns - part.begin_ns;
+    for (size_t c = 0; c < kCauseCount; ++c) {
+      if (causes_ns[c] == 0) continue;
       CauseTotal& total = report->causes.emplace_back();
-      total.cause = cause;
-      total.total_ns = ns;
-      total.sites.push_back({"", ns});
+      total.cause = static_cast<Cause>(c);
+      total.total_ns = causes_ns[c];
+      total.sites.push_back({"", causes_ns[c]});
     }
     internal_error_ = CheckSums(*report);
     report->causes.clear();
@@ -568,13 +574,26 @@ class WindowedAnalysis::Impl {
     }
     if (op.kind != OpKind::kKernel || op.shape < 0) return;
     if (op.name >= 0 && communication_names_[static_cast<size_t>(op.name)]) return;
-    const LaunchShape& shape = t.shapes[static_cast<size_t>(op.shape)];
-    const uint64_t blocks = uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
-    const double sms = t.devices[static_cast<size_t>(op.device)].sm_count;
-    if (blocks == 0 || static_cast<double>(blocks) >= kFewBlocks * sms) return;
-    Small& small = devices_[static_cast<size_t>(op.device)].small_kernels[blocks];
+    Small& small = devices_[static_cast<size_t>(op.device)].kernels[static_cast<size_t>(op.shape)];
     small.ns += ns;
     ++small.count;
+  }
+
+  // By blocks.
+  std::map<uint64_t, Small> SmallKernels(size_t device) const {
+    const Timeline& t = work_.timeline;
+    const double sms = t.devices[device].sm_count;
+    std::map<uint64_t, Small> small;
+    for (size_t s = 0; s < t.shapes.size(); ++s) {
+      const Small& kernels = devices_[device].kernels[s];
+      const LaunchShape& shape = t.shapes[s];
+      const uint64_t blocks = uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
+      if (kernels.count == 0 || blocks == 0 || static_cast<double>(blocks) >= kFewBlocks * sms)
+        continue;
+      small[blocks].ns += kernels.ns;
+      small[blocks].count += kernels.count;
+    }
+    return small;
   }
 
   // --- what goes on to the next window ----------------------------------------------------------
@@ -719,7 +738,7 @@ class WindowedAnalysis::Impl {
       const double at_once =
           static_cast<double>(report.kernels.sum_ns) / static_cast<double>(report.kernels.union_ns);
       double small_ns = 0, wasted_ns = 0;
-      for (const auto& [blocks, small] : devices_[d].small_kernels) {
+      for (const auto& [blocks, small] : SmallKernels(d)) {
         const double filled = static_cast<double>(blocks) * at_once / sms;
         if (filled >= kFewBlocks) continue;
         all.small_kernels += small.count;
