@@ -7,8 +7,10 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "tools/analysis/verdict.h"
@@ -25,6 +27,7 @@
 #include "tools/timeline/sample_view.h"
 #include "tools/timeline/stream_order.h"
 #include "tools/windowed/kept_gaps.h"
+#include "tools/windowed/side_thread.h"
 #include "tools/windowed/window_carry.h"
 
 namespace gpuprobe::tools {
@@ -116,6 +119,7 @@ class WindowedAnalysis::Impl {
         limits_(limits),
         activity_(activity),
         process_devices_(std::move(outline.process_devices)),
+        side_(std::thread::hardware_concurrency() > 1),
         samples_(std::move(outline.timeline.samples)),
         places_(work_.timeline),
         devices_(outline.timeline.devices.size()),
@@ -265,30 +269,51 @@ class WindowedAnalysis::Impl {
 
   // --- one window -------------------------------------------------------------------------------
 
+  // Beside this thread, another one: what calls are, while devices are measured; then waits and
+  // counts, while gaps are attributed.
   void Process(int64_t end_ns, bool last) {
     Timeline& t = work_.timeline;
     Link();
     ChooseUntimed();
     ChooseSamples(last);
     const Scope scope(t, options_);
-    const HostView host(t, first_devices_);
-    const HostEvidence evidence(t, host);
-    const StreamOrder order(t, StreamsOfUntimed(t));
-    const StreamWaits stream_waits(t, host);
+    std::optional<HostView> host_view;
+    side_.Begin([&] { host_view.emplace(t, first_devices_); });
     std::vector<DeviceActivity> activities = CollectActivity(t, options_, scope, Busy::kLeftOut);
     std::vector<IntervalSet::Mark> busy_until_end;
+    std::vector<std::optional<DeviceReport>> reports;
     for (DeviceActivity& activity : activities) {
       DeviceState& device = devices_[static_cast<size_t>(activity.device)];
       SetProcesses(scope, &activity);
       const Busiest busiest = SetBusy(end_ns, &device, &activity);
-      const Lane unseen = UnseenTimes(t, scope, activity, order, places_);
-      const AttributionInput input{t, host, evidence, stream_waits, activity, unseen};
-      MeasureDeviceIn(scope, input, end_ns, busiest.until_ns, last, &device);
       busy_until_end.push_back(busiest.before_end);
+      reports.push_back(MeasureDeviceIn(scope, activity, end_ns, busiest.until_ns, last, &device));
     }
-    MeasureWaitsIn(WaitsUntil(end_ns), t, options_, scope, host, evidence, activities, places_,
-                   &waits_);
-    CountRecords(end_ns);
+    side_.Wait();
+    const HostView& host = *host_view;
+    const HostEvidence evidence(t, host);
+    side_.Begin([&] {
+      MeasureWaitsIn(WaitsUntil(end_ns), t, options_, scope, host, evidence, activities, places_,
+                     &waits_);
+      CountRecords(end_ns);
+    });
+    const StreamOrder order(t, StreamsOfUntimed(t));
+    const StreamWaits stream_waits(t, host);
+    for (size_t a = 0; a < activities.size(); ++a) {
+      DeviceState& device = devices_[static_cast<size_t>(activities[a].device)];
+      const Lane unseen = UnseenTimes(t, scope, activities[a], order, places_);
+      if (!reports[a]) continue;
+      AttributeWindow({t, host, evidence, stream_waits, activities[a], unseen}, end_ns,
+                      sample_of_run_, places_, &device.carry, &*reports[a]);
+      Check(&*reports[a]);
+      Collect(*reports[a], &device);
+    }
+    side_.Wait();
+    for (const DeviceActivity& activity : activities) {
+      DeviceState& device = devices_[static_cast<size_t>(activity.device)];
+      if (reports[static_cast<size_t>(&activity - activities.data())])
+        NoticeEnd(activity, end_ns, &device);
+    }
     if (last) return;
     for (size_t a = 0; a < activities.size(); ++a) {
       DeviceState& device = devices_[static_cast<size_t>(activities[a].device)];
@@ -379,12 +404,14 @@ class WindowedAnalysis::Impl {
     return result;
   }
 
-  void MeasureDeviceIn(const Scope& scope, const AttributionInput& input, int64_t end_ns,
-                       int64_t busy_until_ns, bool last, DeviceState* device) {
+  // All but the parts of gaps; nothing: the device has not begun.
+  std::optional<DeviceReport> MeasureDeviceIn(const Scope& scope, const DeviceActivity& activity,
+                                              int64_t end_ns, int64_t busy_until_ns, bool last,
+                                              DeviceState* device) {
     const Timeline& t = work_.timeline;
     if (busy_until_ns != kLongAgo) device->open_ns = std::min(busy_until_ns, end_ns);
     const bool nothing_yet = busy_until_ns == kLongAgo && !options_.from_ns && !device->began;
-    if (!last && nothing_yet) return;
+    if (!last && nothing_yet) return std::nullopt;
     Options options = options_;
     int64_t to_ns = std::min(busy_until_ns, end_ns);
     if (device->began) {
@@ -394,24 +421,20 @@ class WindowedAnalysis::Impl {
           std::max(std::min(device->measured_to_ns, options_.to_ns.value_or(kNever)),
                    std::max(device->total.window.end_ns, options_.from_ns.value_or(kLongAgo)));
     } else if (options_.from_ns && !last) {
-      if (end_ns <= *options_.from_ns) return;
+      if (end_ns <= *options_.from_ns) return std::nullopt;
       to_ns = std::max(to_ns, *options_.from_ns);
     }
     if (!last) options.to_ns = std::min(to_ns, options_.to_ns.value_or(kNever));
     StreamCounts streams(t);
     DeviceReport report =
-        MeasureDevice(t, options, scope, communication_names_, input.activity, &streams);
-    if (device->began)
-      ForgetCounted(input.activity, report.window, device->measured_to_ns, &report);
-    AttributeWindow(input, end_ns, sample_of_run_, places_, &device->carry, &report);
-    Check(&report);
-    Collect(report, device);
+        MeasureDevice(t, options, scope, communication_names_, activity, &streams);
+    if (device->began) ForgetCounted(activity, report.window, device->measured_to_ns, &report);
     if (!device->began) device->total.window.start_ns = report.window.start_ns;
     device->total.window.end_ns = report.window.end_ns;
     AddReport(report, &device->total);
     device->began = true;
     device->measured_to_ns = to_ns;
-    NoticeEnd(input.activity, end_ns, device);
+    return report;
   }
 
   // Operations across the border have been counted in the window before.
@@ -767,6 +790,7 @@ class WindowedAnalysis::Impl {
   const WindowLimits limits_;
   ActivityCounter* const activity_;
   const std::vector<std::pair<int32_t, int32_t>> process_devices_;
+  SideThread side_;
   LoadedRun work_;  // its timeline: the records at hand
   std::vector<HostSample> samples_;
   std::vector<size_t> first_of_thread_;  // in samples_
