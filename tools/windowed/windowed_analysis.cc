@@ -87,7 +87,13 @@ void AddMoves(const MoveStats& part, MoveStats* total) {
   total->union_ns += part.union_ns;
 }
 
-void AddReport(const DeviceReport& part, DeviceReport* total) {
+void AddGaps(const DeviceReport& part, DeviceReport* total) {
+  total->all_gaps += part.all_gaps;
+  total->listed_gaps += part.listed_gaps;
+  total->listed_gaps_ns += part.listed_gaps_ns;
+}
+
+void AddToTotal(const DeviceReport& part, DeviceReport* total) {
   total->kernels.count += part.kernels.count;
   total->kernels.zero_length += part.kernels.zero_length;
   total->kernels.sum_ns += part.kernels.sum_ns;
@@ -100,9 +106,6 @@ void AddReport(const DeviceReport& part, DeviceReport* total) {
   total->compute_ns += part.compute_ns;
   total->communication_ns += part.communication_ns;
   total->copy_ns += part.copy_ns;
-  total->all_gaps += part.all_gaps;
-  total->listed_gaps += part.listed_gaps;
-  total->listed_gaps_ns += part.listed_gaps_ns;
   total->ops += part.ops;
   total->ops_with_submission += part.ops_with_submission;
   total->ops_before_submission += part.ops_before_submission;
@@ -281,13 +284,13 @@ class WindowedAnalysis::Impl {
     side_.Begin([&] { host_view.emplace(t, first_devices_); });
     std::vector<DeviceActivity> activities = CollectActivity(t, options_, scope, Busy::kLeftOut);
     std::vector<IntervalSet::Mark> busy_until_end;
-    std::vector<std::optional<DeviceReport>> reports;
+    std::vector<std::optional<MeasuredDevice>> measured;
     for (DeviceActivity& activity : activities) {
       DeviceState& device = devices_[static_cast<size_t>(activity.device)];
       SetProcesses(scope, &activity);
       const Busiest busiest = SetBusy(end_ns, &device, &activity);
       busy_until_end.push_back(busiest.before_end);
-      reports.push_back(MeasureDeviceIn(scope, activity, end_ns, busiest.until_ns, last, &device));
+      measured.push_back(FindGapsIn(scope, activity, end_ns, busiest.until_ns, last, &device));
     }
     side_.Wait();
     const HostView& host = *host_view;
@@ -296,24 +299,34 @@ class WindowedAnalysis::Impl {
       MeasureWaitsIn(WaitsUntil(end_ns), t, options_, scope, host, evidence, activities, places_,
                      &waits_);
       CountRecords(end_ns);
+      for (size_t a = 0; a < activities.size(); ++a) {
+        if (measured[a]) AddSums(scope, activities[a], &*measured[a]);
+      }
     });
     const StreamOrder order(t, StreamsOfUntimed(t));
     const StreamWaits stream_waits(t, host);
     for (size_t a = 0; a < activities.size(); ++a) {
       DeviceState& device = devices_[static_cast<size_t>(activities[a].device)];
       const Lane unseen = UnseenTimes(t, scope, activities[a], order, places_);
-      if (!reports[a]) continue;
+      if (!measured[a]) continue;
       AttributeWindow({t, host, evidence, stream_waits, activities[a], unseen}, end_ns,
-                      sample_of_run_, places_, &device.carry, &*reports[a]);
-      Check(&*reports[a]);
-      Collect(*reports[a], &device);
+                      sample_of_run_, places_, &device.carry, &measured[a]->report);
     }
     side_.Wait();
-    for (const DeviceActivity& activity : activities) {
-      DeviceState& device = devices_[static_cast<size_t>(activity.device)];
-      if (reports[static_cast<size_t>(&activity - activities.data())])
-        NoticeEnd(activity, end_ns, &device);
+    side_.Begin([&] {
+      for (const auto& device : measured) {
+        if (device) Check(*device);
+      }
+    });
+    for (size_t a = 0; a < activities.size(); ++a) {
+      if (!measured[a]) continue;
+      DeviceState& device = devices_[static_cast<size_t>(activities[a].device)];
+      AddToTotal(measured[a]->sums, &device.total);
+      AddGaps(measured[a]->report, &device.total);
+      Collect(measured[a]->report, &device);
+      NoticeEnd(activities[a], end_ns, &device);
     }
+    side_.Wait();
     if (last) return;
     for (size_t a = 0; a < activities.size(); ++a) {
       DeviceState& device = devices_[static_cast<size_t>(activities[a].device)];
@@ -404,8 +417,17 @@ class WindowedAnalysis::Impl {
     return result;
   }
 
-  // All but the parts of gaps; nothing: the device has not begun.
-  std::optional<DeviceReport> MeasureDeviceIn(const Scope& scope, const DeviceActivity& activity,
+  // A device in a window.
+  struct MeasuredDevice {
+    Options options;     // from where it had been measured
+    bool began;          // before this window ...
+    int64_t border_ns;   // ... and was measured up to there
+    DeviceReport report;  // window, gaps and their parts
+    DeviceReport sums;    // the rest
+  };
+
+  // Nothing: the device has not begun.
+  std::optional<MeasuredDevice> FindGapsIn(const Scope& scope, const DeviceActivity& activity,
                                               int64_t end_ns, int64_t busy_until_ns, bool last,
                                               DeviceState* device) {
     const Timeline& t = work_.timeline;
@@ -426,15 +448,22 @@ class WindowedAnalysis::Impl {
     }
     if (!last) options.to_ns = std::min(to_ns, options_.to_ns.value_or(kNever));
     StreamCounts streams(t);
-    DeviceReport report =
-        MeasureDevice(t, options, scope, communication_names_, activity, &streams);
-    if (device->began) ForgetCounted(activity, report.window, device->measured_to_ns, &report);
-    if (!device->began) device->total.window.start_ns = report.window.start_ns;
-    device->total.window.end_ns = report.window.end_ns;
-    AddReport(report, &device->total);
+    MeasuredDevice measured{options, device->began, device->measured_to_ns, {}, {}};
+    measured.report = MeasureDevice(t, options, scope, communication_names_, activity, &streams,
+                                    Measured::kGaps);
+    if (!device->began) device->total.window.start_ns = measured.report.window.start_ns;
+    device->total.window.end_ns = measured.report.window.end_ns;
     device->began = true;
     device->measured_to_ns = to_ns;
-    return report;
+    return measured;
+  }
+
+  void AddSums(const Scope& scope, const DeviceActivity& activity, MeasuredDevice* device) const {
+    StreamCounts streams(work_.timeline);
+    device->sums = MeasureDevice(work_.timeline, device->options, scope, communication_names_,
+                                 activity, &streams, Measured::kSums);
+    if (device->began)
+      ForgetCounted(activity, device->sums.window, device->border_ns, &device->sums);
   }
 
   // Operations across the border have been counted in the window before.
@@ -473,20 +502,20 @@ class WindowedAnalysis::Impl {
   }
 
   // What Analyse() promises holds for each window, its causes being its parts.
-  void Check(DeviceReport* report) {
+  void Check(const MeasuredDevice& device) {
     if (!internal_error_.empty()) return;
+    DeviceReport sums = device.sums;
     std::array<int64_t, kCauseCount> causes_ns = {};
-    for (const GapPart& part : report->parts)
+    for (const GapPart& part : device.report.parts)
       causes_ns[static_cast<size_t>(part.cause)] += part.end_ns - part.begin_ns;
     for (size_t c = 0; c < kCauseCount; ++c) {
       if (causes_ns[c] == 0) continue;
-      CauseTotal& total = report->causes.emplace_back();
+      CauseTotal& total = sums.causes.emplace_back();
       total.cause = static_cast<Cause>(c);
       total.total_ns = causes_ns[c];
       total.sites.push_back({"", causes_ns[c]});
     }
-    internal_error_ = CheckSums(*report);
-    report->causes.clear();
+    internal_error_ = CheckSums(sums, device.report);
   }
 
   void Collect(const DeviceReport& report, DeviceState* device) {
@@ -494,7 +523,7 @@ class WindowedAnalysis::Impl {
     device->gaps.Add(t, report, options_.min_gap_ns, sample_of_run_);
     device->carry.totals.RenumberCalls([&](int32_t call) { return -2 - quoted_.Add(t, call); });
     for (const GapPart& part : report.parts) {
-      if (IsLoading(t, part))
+      if (part.cause == Cause::kBlockingApi && IsLoading(t, part))
         device->loading.emplace_back(part.begin_ns, part.end_ns - part.begin_ns);
       if (part.sample < 0) continue;
       if (part.cause != Cause::kInputWait && part.cause != Cause::kCpuStarved) continue;
