@@ -292,7 +292,8 @@ class Attributor {
     }
     if (!wait) {
       view.queued = Cause::kLaunchLatency;
-      view.queued_where = places_.Id(PlaceKind::kQueued);
+      if (queued_ < 0) queued_ = places_.Id(PlaceKind::kQueued);
+      view.queued_where = queued_;
       view.queued_call = view.submission;
       return;
     }
@@ -490,9 +491,7 @@ class Attributor {
   // `detail`, `sample`: as numbered in the run.
   void EmitPart(const GapPart& part, int32_t detail, int32_t sample) {
     if (part.begin_ns >= part.end_ns) return;
-    GapPart counted = part;
-    counted.sample = sample;
-    carry_.totals.Add(gap_of_run_, counted, detail);
+    carry_.totals.Add(gap_of_run_, part, detail, sample);
     std::vector<GapPart>& parts = report_.parts;
     if (parts.size() > first_part_) {
       GapPart& last = parts.back();
@@ -542,7 +541,7 @@ class Attributor {
   size_t next_op_ = 0;  // first of activity_.ops not read
   int64_t busy_until_;
   uint32_t gap_ = 0, gap_of_run_ = 0;
-  int32_t queued_untold_ = -1;  // place
+  int32_t queued_untold_ = -1, queued_ = -1;  // places, once they were needed
   size_t first_part_ = 0;       // of this gap
   const std::vector<int32_t>* run_samples_ = nullptr;
   std::vector<int32_t> details_;      // in carry_.details, by the number in shown_

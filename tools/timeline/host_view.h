@@ -66,6 +66,7 @@ class HostView {
   std::span<const int32_t> CallsOf(int32_t thread) const { return lane_.Row(thread); }
   // The stream-waits and host functions of a thread, by start.
   std::span<const int32_t> OrderingCallsOf(int32_t thread) const { return ordering_.Row(thread); }
+  bool HasOrderingCalls() const { return !ordering_.items.empty(); }
   // The synchronisations of a process (-1: of none), by start.
   std::span<const int32_t> SyncsOf(int32_t process) const { return syncs_.Row(process + 1); }
   // Of all threads, by start.

@@ -144,9 +144,6 @@ class WindowedAnalysis::Impl {
     Timeline& t = work_.timeline;
     if (!window.records.streams.empty()) t.streams = std::move(window.records.streams);
     if (!window.records.threads.empty()) t.threads = std::move(window.records.threads);
-    for (const HostCall& call : window.records.calls)
-      NoteCorrelation(call.process, call.correlation);
-    for (const GpuOp& op : window.records.ops) NoteCorrelation(op.process, op.correlation);
     MergeIn(&window.records.ops, &t.ops);
     MergeIn(&window.records.calls, &t.calls);
     MergeIn(&window.records.syncs, &t.syncs);
@@ -203,12 +200,6 @@ class WindowedAnalysis::Impl {
     bound(t.calls);
     if (!samples_.empty()) end_ns = std::min(end_ns, horizon_ns - kSampleReachNs);
     return std::max(horizon_ns_, std::min(end_ns, horizon_ns));
-  }
-
-  void NoteCorrelation(int32_t process, uint32_t correlation) {
-    if (process < 0) return;
-    uint32_t& seen = seen_correlation_[static_cast<size_t>(process)];
-    seen = std::max(seen, correlation);
   }
 
   void AddUntimed(const UntimedOp& op) {
@@ -272,8 +263,8 @@ class WindowedAnalysis::Impl {
 
   // --- one window -------------------------------------------------------------------------------
 
-  // Beside this thread, another one: what calls are, while devices are measured; then waits and
-  // counts, while gaps are attributed.
+  // Beside this thread, another one: what calls are, while gaps are found; waits, counts and sums,
+  // while gaps are attributed; the check of what was found, while the next window is prepared.
   void Process(int64_t end_ns, bool last) {
     Timeline& t = work_.timeline;
     Link();
@@ -326,8 +317,15 @@ class WindowedAnalysis::Impl {
       Collect(measured[a]->report, &device);
       NoticeEnd(activities[a], end_ns, &device);
     }
+    if (!last) GoOn(host, end_ns, busy_until_end, &activities);
     side_.Wait();
-    if (last) return;
+  }
+
+  // To the next window.
+  void GoOn(const HostView& host, int64_t end_ns,
+            const std::vector<IntervalSet::Mark>& busy_until_end,
+            std::vector<DeviceActivity>* collected) {
+    std::vector<DeviceActivity>& activities = *collected;
     for (size_t a = 0; a < activities.size(); ++a) {
       DeviceState& device = devices_[static_cast<size_t>(activities[a].device)];
       device.busy = std::move(activities[a].busy);
@@ -340,7 +338,7 @@ class WindowedAnalysis::Impl {
   void Link() {
     Timeline& t = work_.timeline;
     t.untimed.clear();
-    LinkCalls(&work_);
+    LinkCalls(&work_, &seen_correlation_);
     work_.notices.clear();
     counts_.folded_driver_calls += work_.folded_driver_calls;
     counts_.other_clock += t.untimed.size();
@@ -570,7 +568,7 @@ class WindowedAnalysis::Impl {
     const GapPart part{
         begin_ns, to_ns,          -1, -1, -1, places_.OfText("idle for longer than calls are kept"),
         -1,       Cause::kUnknown};
-    device->carry.totals.Add(device->carry.gaps++, part, -1);
+    device->carry.totals.Add(device->carry.gaps++, part, -1, -1);
     ++counts_.cut_gaps;
   }
 
