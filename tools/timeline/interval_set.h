@@ -71,7 +71,8 @@ class IntervalSet {
     covered_ = mark.covered;
   }
   // Forgets where what lies before the last of `asked` (ascending, one at least) was covered, but
-  // for how much of it lies between each two of them and before the first.
+  // for how much of it lies between each two of them and before the first. What is added later
+  // begins at the last of them or after.
   void Coarsen(const std::vector<int64_t>& asked);
 
  private:

@@ -390,7 +390,7 @@ class WindowedAnalysis::Impl {
   }
 
   struct Busiest {
-    int64_t until_ns = kLongAgo;    // the last end of what starts before the window's end
+    int64_t until_ns = kLongAgo;   // the last end of what starts before the window's end
     IntervalSet::Mark before_end;  // DeviceActivity::busy without what starts later
   };
 
@@ -417,17 +417,17 @@ class WindowedAnalysis::Impl {
 
   // A device in a window.
   struct MeasuredDevice {
-    Options options;     // from where it had been measured
-    bool began;          // before this window ...
-    int64_t border_ns;   // ... and was measured up to there
+    Options options;      // from where it had been measured
+    bool began;           // before this window ...
+    int64_t border_ns;    // ... and was measured up to there
     DeviceReport report;  // window, gaps and their parts
     DeviceReport sums;    // the rest
   };
 
   // Nothing: the device has not begun.
   std::optional<MeasuredDevice> FindGapsIn(const Scope& scope, const DeviceActivity& activity,
-                                              int64_t end_ns, int64_t busy_until_ns, bool last,
-                                              DeviceState* device) {
+                                           int64_t end_ns, int64_t busy_until_ns, bool last,
+                                           DeviceState* device) {
     const Timeline& t = work_.timeline;
     if (busy_until_ns != kLongAgo) device->open_ns = std::min(busy_until_ns, end_ns);
     const bool nothing_yet = busy_until_ns == kLongAgo && !options_.from_ns && !device->began;
@@ -447,8 +447,8 @@ class WindowedAnalysis::Impl {
     if (!last) options.to_ns = std::min(to_ns, options_.to_ns.value_or(kNever));
     StreamCounts streams(t);
     MeasuredDevice measured{options, device->began, device->measured_to_ns, {}, {}};
-    measured.report = MeasureDevice(t, options, scope, communication_names_, activity, &streams,
-                                    Measured::kGaps);
+    measured.report =
+        MeasureDevice(t, options, scope, communication_names_, activity, &streams, Measured::kGaps);
     if (!device->began) device->total.window.start_ns = measured.report.window.start_ns;
     device->total.window.end_ns = measured.report.window.end_ns;
     device->began = true;

@@ -18,8 +18,8 @@
 namespace gpuprobe::tools {
 namespace {
 
-// One window on its way from the reading thread to the analysing one. Both get one back whose memory
-// can be used again.
+// One window on its way from the reading thread to the analysing one. Both get one back whose
+// memory can be used again.
 class Handover {
  public:
   void Put(RecordWindow* window, bool last) {
