@@ -11,6 +11,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <climits>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
@@ -21,6 +22,7 @@
 #include "inject/futex.h"
 #include "inject/safe_read.h"
 #include "proto/format.h"
+#include "proto/trace_writer_inl.h"
 
 #ifndef GPUPROBE_VERSION
 #error "GPUPROBE_VERSION comes from the build"
@@ -74,6 +76,10 @@ class DrainSink {
         foreign_(clock->foreign()),
         now_ns_(clock->Now()) {}
 
+  bool TakeKnownKernel(const cupti::KernelInBuffer& k) {
+    return !foreign_ && writer_.TakeKnownKernel(k);
+  }
+  bool TakeKnownCall(const ApiRecord& r) { return r.thread == thread_ && writer_.TakeKnownCall(r); }
   void OnKernel(const KernelRecord& r) {
     foreign_ ? writer_.OnKernel(Checked(r)) : writer_.OnKernel(r);
   }
@@ -85,6 +91,7 @@ class DrainSink {
   void OnApi(const ApiRecord& r) {
     names_.See(r.thread);
     if (sampler_ != nullptr) sampler_->NoteCudaThread(r.thread);
+    thread_ = r.thread;
     writer_.OnApi(r);
   }
   void OnSync(const SyncRecord& r) { writer_.OnSync(r); }
@@ -111,6 +118,7 @@ class DrainSink {
   const cupti::TraceClock& clock_;
   const bool foreign_;
   const int64_t now_ns_;
+  uint32_t thread_ = 0;  // of the last call that the names and the sampler were told of
 };
 
 int64_t ReadName(void*, const char* name, char* out, size_t capacity) {
@@ -141,7 +149,7 @@ proto::WriterHooks Drain::Hooks(Session* session) {
   proto::WriterHooks hooks;
   hooks.user = session;
   hooks.write_frame = [](void* user, const uint8_t* data, size_t size) {
-    return static_cast<Session*>(user)->file_.Append(data, size);
+    return Drain(static_cast<Session*>(user)).WriteFrame(data, size);
   };
   hooks.read_clocks = [](void* user) {
     Session& s = *static_cast<Session*>(user);
@@ -181,10 +189,13 @@ void Drain::Run() {
   period_begin_ns_ = s_.capture_begin_ns_;
   last_frame_ns_ = MonotonicNs();
   if (!s_.config_.capture) return RunWithoutCapture(tid);
-  if (s_.off_reason_[0] != '\0') return Finish("off");
+  if (s_.off_reason_[0] != '\0') {
+    WaitForFile();
+    return Finish("off");
+  }
   // At once, so that a process that is killed within its first period leaves what it was and how it
   // was recorded, and does not go missing from the run.
-  s_.writer_.CloseFrame();
+  if (s_.file_.Ready()) s_.writer_.CloseFrame();
 
   const int64_t period_ns = s_.config_.flush_ms * 1'000'000;
   int64_t next_period = MonotonicNs() + period_ns, last_look_ns = MonotonicNs();
@@ -200,8 +211,12 @@ void Drain::Run() {
     Answer();
     DrainBuffers();
     FlushEarlyIfLow();
-    // A piece that was full before its time must not wait for the period's end.
-    if (s_.sampling_ && s_.sampler_.waiting() >= sampler::HostSampler::kNearlyFull) next_period = 0;
+    // A piece that was full before its time must not wait for the period's end. Those that wait
+    // because nothing can be written have to.
+    if (s_.sampling_ && s_.sampler_.waiting() >= sampler::HostSampler::kNearlyFull &&
+        !s_.file_.full() && s_.file_.Ready()) {
+      next_period = 0;
+    }
     const int64_t now = MonotonicNs();
     if (now < next_period) continue;
     next_period = now + period_ns;
@@ -209,7 +224,6 @@ void Drain::Run() {
     if (s_.file_.failed()) return CheckFile();
     // The host's main thread has called pthread_exit and nobody else is left: without us the
     // process would have ended by now. Returning ends it, with the status it would have had.
-    // Seldom: the look into /proc takes the lowest free descriptor for a moment.
     if (now - last_look_ns >= kLastThreadCheckNs) {
       last_look_ns = now;
       const bool sampler_lives = s_.sampling_ && !s_.sampler_.stopped();
@@ -220,16 +234,15 @@ void Drain::Run() {
 
 // Writes what the process has used, now and then and at its end.
 void Drain::RunWithoutCapture(uint32_t tid) {
-  s_.writer_.CloseFrame();
+  if (s_.file_.Ready()) s_.writer_.CloseFrame();
   for (;;) {
     const uint32_t seen = s_.wake_.load(std::memory_order_acquire);  // partner: AskDrain
     if (s_.finish_request_.load(std::memory_order_acquire) != 0) return Finish("exit");
     FutexWait(&s_.wake_, seen, kLastThreadCheckNs);
     if (IsLastThread(tid, 0)) return Finish("exit");
     const int64_t now = MonotonicNs();
-    if (now - last_frame_ns_ < kHeartbeatNs) continue;
-    last_frame_ns_ = now;
-    s_.writer_.CloseFrame();
+    if (now - last_frame_ns_ < kHeartbeatNs && s_.capture_written_) continue;
+    if (s_.file_.Ready() && s_.writer_.CloseFrame()) last_frame_ns_ = now;
     if (s_.file_.failed()) return CheckFile();
   }
 }
@@ -341,9 +354,26 @@ void Drain::Period(int64_t now) {
   CloseFrameIfDue(now);
 }
 
+// What told the frame's reader something that no later frame would tell again is told again where
+// the frame is lost.
+bool Drain::WriteFrame(const uint8_t* data, size_t size) {
+  const bool written = s_.file_.Append(data, size);
+  s_.capture_written_ = s_.threads_written_ = written;
+  for (; written && s_.pieces_in_frame_ != 0; --s_.pieces_in_frame_) s_.sampler_.Release();
+  return written;
+}
+
 void Drain::CloseFrameIfDue(int64_t now) {
-  const bool has_data = s_.writer_.HasData() || (s_.sampling_ && s_.sampler_.waiting() != 0);
-  if (!has_data && s_.capture_written_ && now - last_frame_ns_ < kHeartbeatNs) return;
+  const bool full = s_.file_.full();  // then only the closing frame has a chance
+  const bool has_samples = s_.sampling_ && s_.sampler_.waiting() != 0 && !full;
+  const bool has_data = s_.writer_.HasData() || has_samples || (!s_.capture_written_ && !full);
+  if (!has_data && now - last_frame_ns_ < kHeartbeatNs) return;
+  // Records stay staged through a pause. What the writer has no room for in that time it closes
+  // itself into frames that are refused, and counts.
+  if (!s_.file_.Ready()) {
+    s_.capture_written_ = false;  // it tells of the outage
+    return;
+  }
   s_.writer_.CloseFrame();
   last_frame_ns_ = now;
 }
@@ -351,8 +381,26 @@ void Drain::CloseFrameIfDue(int64_t now) {
 // What is lost with the file is counted, but there is no place left to write that down; the line on
 // stderr is all.
 void Drain::NoteFailedFile() {
-  if (s_.off_reason_[0] == '\0')
-    s_.Off("%s cannot be written: errno %d", s_.file_.path(), s_.file_.error_number());
+  if (s_.off_reason_[0] == '\0') {
+    if (s_.file_.path()[0] == '\0') {
+      s_.Off("the trace cannot be written: %s", s_.file_.error_text());
+      return;
+    }
+    s_.Off("the trace cannot be written (errno %d, %s): %s", s_.file_.error_number(),
+           s_.file_.error_text(), s_.file_.path());
+  }
+}
+
+// Before the one frame that says why nothing is recorded: until it can be hoped for, or the host
+// ends.
+void Drain::WaitForFile() {
+  const uint32_t tid = static_cast<uint32_t>(syscall(SYS_gettid));
+  for (;;) {
+    const uint32_t seen = s_.wake_.load(std::memory_order_acquire);  // partner: AskDrain
+    if (s_.finish_request_.load(std::memory_order_acquire) != 0) return;
+    if (s_.file_.Ready() || s_.file_.failed() || IsLastThread(tid, 0)) return;
+    FutexWait(&s_.wake_, seen, kLastThreadCheckNs);
+  }
 }
 
 // The sampler seals what it has and ends.
@@ -388,6 +436,11 @@ void Drain::CheckFile() {
 }
 
 void Drain::Finish(const char* reason) {
+  s_.file_.TryNow();
+  // Room for the sampler's last piece.
+  if (s_.sampling_ && s_.sampler_.waiting() >= sampler::HostSampler::kNearlyFull) {
+    s_.writer_.CloseFrame();
+  }
   if (s_.sampling_) s_.sampler_.Stop();
   if (s_.off_reason_[0] == '\0' && !s_.stepped_aside()) {
     FlushCupti(/*forced=*/false);
@@ -403,11 +456,13 @@ void Drain::Finish(const char* reason) {
   }
   TakeLosses();
   EndSampler(kSamplerEndNs);
-  // Within the limit or lost to it, like every frame before: the closing frame alone goes beyond it.
+  // Within the limit or lost to it, like every frame before: the closing frame alone goes beyond
+  // it.
+  s_.file_.TryNow();
   if (s_.file_.full() || s_.file_.room() < proto::kMaxFrameBytes) s_.writer_.CloseFrame();
   s_.file_.LiftSizeLimit();
-  s_.writer_.Finish(reason, s_.pool_.stats().outstanding);
-  if (s_.file_.failed()) NoteFailedFile();
+  s_.file_.TryNow();
+  if (!s_.writer_.Finish(reason, s_.pool_.stats().outstanding)) NoteFailedFile();
   PrintLine();
   Phase active = Phase::kActive;
   // release: partner is phase().
@@ -427,7 +482,7 @@ void Drain::PrintLine() {
   if (now.st_dev != run.stderr_device || now.st_ino != run.stderr_inode) return;
   struct termios settings;
   if (!s_.config_.verbose && ioctl(2, TCGETS, &settings) != 0) return;
-  char line[1600];
+  char line[PATH_MAX + 100];
   int n;
   if (s_.off_reason_[0] != '\0') {
     n = std::snprintf(line, sizeof line, "gpuprobe: off: %s\n", s_.off_reason_);
@@ -435,7 +490,8 @@ void Drain::PrintLine() {
     n = std::snprintf(line, sizeof line, "gpuprobe: recorded; read it with: probe-report %s\n",
                       run.directory);
   }
-  if (n > 0 && write(2, line, static_cast<size_t>(n)) < 0) return;  // nobody to tell
+  if (n <= 0 || static_cast<size_t>(n) >= sizeof line) return;
+  if (write(2, line, static_cast<size_t>(n)) < 0) return;  // nobody to tell
 }
 
 void Drain::AddPackets(void* session, proto::PacketBuilder* out) {
@@ -443,10 +499,12 @@ void Drain::AddPackets(void* session, proto::PacketBuilder* out) {
   Drain drain(&s);
   drain.AddProcess(out);
   if (!s.capture_written_) drain.AddCapture(out);
-  s.capture_written_ = true;
   drain.AddCost(out);
   drain.AddUsage(out);
-  s.thread_names_.Write(s.writer_.stats().frames % kThreadNamesEveryFrames == 0, s.facts_.pid, out);
+  const bool all_names =
+      !s.threads_written_ || s.writer_.stats().frames % kThreadNamesEveryFrames == 0;
+  s.thread_names_.Write(all_names, s.facts_.pid, out);
+  s.pieces_in_frame_ = 0;
   if (s.sampling_) drain.AddSamples(out);
 }
 
@@ -454,9 +512,9 @@ void Drain::AddPackets(void* session, proto::PacketBuilder* out) {
 void Drain::AddSamples(proto::PacketBuilder* out) {
   const uint8_t* data;
   size_t bytes;
-  while (s_.sampler_.TakeSealed(&data, &bytes)) {
+  while (s_.sampler_.TakeSealed(&data, &bytes, s_.pieces_in_frame_)) {
     if (!out->AddSerializedPacket(packet::kHostSamples, data, bytes)) return;
-    s_.sampler_.Release();
+    ++s_.pieces_in_frame_;
   }
 }
 
@@ -524,7 +582,7 @@ void Drain::AddCapture(proto::PacketBuilder* out) {
   size_t count;
   const Setting* settings = Settings(&count);
   for (size_t i = 0; i < count; ++i) {
-    char value[1024];
+    char value[sizeof(Config::out)];
     FormatSetting(s_.config_, settings[i], value, sizeof value);
     out->BeginMessage(6);
     out->AddString(1, settings[i].name);
@@ -536,10 +594,24 @@ void Drain::AddCapture(proto::PacketBuilder* out) {
   AddOutcomes(8, s_.attributes_, s_.attribute_count_, out);
   out->AddString(9, s_.off_reason_);
   for (size_t i = 0; i < s_.warnings_.count; ++i) out->AddString(10, s_.warnings_.text[i]);
+  AddOutages(out);
   s_.graph_nodes_told_ = s_.config_.graph_nodes || s_.source_.graph_level_given_up();
   out->AddUint(11, s_.graph_nodes_told_ ? 1 : 0);
   out->AddUint(12, s_.config_.latency_timestamps ? 1 : 0);
+  out->AddString(13, s_.facts_.driver_release);
   out->EndPacket();
+}
+
+// Known to the frame that ends an outage: the one before it was refused, or not even made.
+void Drain::AddOutages(proto::PacketBuilder* out) {
+  const uint32_t count = s_.file_.outages();
+  if (count == 0) return;
+  char text[200];
+  std::snprintf(text, sizeof text,
+                "the trace could not be written for a while, %u %s; the last time: errno %d, %s",
+                count, count == 1 ? "time" : "times", s_.file_.error_number(),
+                s_.file_.error_text());
+  out->AddString(10, text);
 }
 
 void Drain::AddCost(proto::PacketBuilder* out) {
