@@ -50,7 +50,8 @@ std::string Differs(const char* what, int64_t is, int64_t should_be) {
          std::to_string(should_be) + " ns";
 }
 
-std::string CheckGap(const DeviceReport& report, const Gap& gap) {
+// Of a gap that its parts do not fill.
+std::string WrongParts(const DeviceReport& report, const Gap& gap) {
   int64_t at = gap.begin_ns;
   for (const GapPart& part : report.PartsOf(gap)) {
     if (part.begin_ns != at || part.end_ns <= part.begin_ns) {
@@ -59,8 +60,16 @@ std::string CheckGap(const DeviceReport& report, const Gap& gap) {
     }
     at = part.end_ns;
   }
-  if (at != gap.end_ns) return Differs("the parts of a gap", at - gap.begin_ns, gap.length_ns());
-  return "";
+  return Differs("the parts of a gap", at - gap.begin_ns, gap.length_ns());
+}
+
+bool PartsFillGap(const DeviceReport& report, const Gap& gap) {
+  int64_t at = gap.begin_ns;
+  for (const GapPart& part : report.PartsOf(gap)) {
+    if (part.begin_ns != at || part.end_ns <= part.begin_ns) return false;
+    at = part.end_ns;
+  }
+  return at == gap.end_ns;
 }
 
 }  // namespace
@@ -68,10 +77,12 @@ std::string CheckGap(const DeviceReport& report, const Gap& gap) {
 const char* CauseKey(Cause c) { return kCauseWords[static_cast<size_t>(c)].key; }
 const char* CauseLabel(Cause c) { return kCauseWords[static_cast<size_t>(c)].label; }
 
-std::string CheckSums(const DeviceReport& report) {
+std::string CheckSums(const DeviceReport& report) { return CheckSums(report, report); }
+
+std::string CheckSums(const DeviceReport& report, const DeviceReport& gaps) {
   int64_t gaps_ns = 0;
-  for (const Gap& gap : report.gaps) {
-    if (std::string problem = CheckGap(report, gap); !problem.empty()) return problem;
+  for (const Gap& gap : gaps.gaps) {
+    if (!PartsFillGap(gaps, gap)) return WrongParts(gaps, gap);
     gaps_ns += gap.length_ns();
   }
   if (gaps_ns != report.idle_ns) return Differs("gaps", gaps_ns, report.idle_ns);
@@ -108,7 +119,7 @@ struct Views {
         stream_waits(timeline, host),
         communication_names(CommunicationNames(timeline)),
         scope(timeline, options),
-        activities(CollectActivity(timeline, host, options, scope)) {}
+        activities(CollectActivity(timeline, options, scope)) {}
   HostView host;
   HostEvidence evidence;
   StreamOrder order;

@@ -273,6 +273,8 @@ bool IsCommunicationKernel(std::string_view name);
 // gaps and causes add up to the idle time, busy + idle and the breakdown to the window. Empty, or
 // what is wrong.
 std::string CheckSums(const DeviceReport& report);
+// The same where gaps and parts stand in another report than sums and causes.
+std::string CheckSums(const DeviceReport& report, const DeviceReport& gaps);
 
 }  // namespace gpuprobe::tools
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -50,8 +51,8 @@ void SortTimeline(const RecordRuns& runs, Timeline* timeline) {
 using Shifts = std::vector<int64_t>;  // one for each process
 
 template <typename T>
-void ShiftAll(const Shifts& shifts, std::vector<T>* items) {
-  for (T& item : *items) {
+void ShiftAll(const Shifts& shifts, std::vector<T>* items, size_t first = 0) {
+  for (T& item : std::span(*items).subspan(first)) {
     item.start_ns += shifts[static_cast<size_t>(item.process)];
     item.end_ns += shifts[static_cast<size_t>(item.process)];
   }
@@ -279,12 +280,20 @@ absl::StatusOr<LoadedOutline> LoadOutline(const InputFiles& files) {
   return outline;
 }
 
-void ShiftRecords(const std::vector<int64_t>& shifts, Timeline* records) {
-  ShiftAll(shifts, &records->ops);
-  ShiftAll(shifts, &records->calls);
-  ShiftAll(shifts, &records->syncs);
-  ShiftAll(shifts, &records->overheads);
-  for (UntimedOp& op : records->untimed) {
+RecordSizes::RecordSizes(const Timeline& timeline)
+    : ops(timeline.ops.size()),
+      calls(timeline.calls.size()),
+      syncs(timeline.syncs.size()),
+      overheads(timeline.overheads.size()),
+      untimed(timeline.untimed.size()) {}
+
+void ShiftRecords(const std::vector<int64_t>& shifts, const RecordSizes& before,
+                  Timeline* records) {
+  ShiftAll(shifts, &records->ops, before.ops);
+  ShiftAll(shifts, &records->calls, before.calls);
+  ShiftAll(shifts, &records->syncs, before.syncs);
+  ShiftAll(shifts, &records->overheads, before.overheads);
+  for (UntimedOp& op : std::span(records->untimed).subspan(before.untimed)) {
     ShiftKnown(shifts[static_cast<size_t>(op.process)], &op.start_ns);
   }
 }

@@ -163,8 +163,13 @@ struct LoadedOutline {
   std::vector<int64_t> shifts;         // by process: what is added to its records' times
 };
 absl::StatusOr<LoadedOutline> LoadOutline(const InputFiles& files);
-// Adds them to the times of what `records` holds.
-void ShiftRecords(const std::vector<int64_t>& shifts, Timeline* records);
+// How many records a timeline holds.
+struct RecordSizes {
+  explicit RecordSizes(const Timeline& timeline);
+  size_t ops, calls, syncs, overheads, untimed;
+};
+// Adds the shifts to the times of the records that have come since `before`.
+void ShiftRecords(const std::vector<int64_t>& shifts, const RecordSizes& before, Timeline* records);
 
 }  // namespace gpuprobe::tools
 

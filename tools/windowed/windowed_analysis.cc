@@ -3,11 +3,14 @@
 #include "tools/windowed/windowed_analysis.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "tools/analysis/verdict.h"
@@ -24,6 +27,7 @@
 #include "tools/timeline/sample_view.h"
 #include "tools/timeline/stream_order.h"
 #include "tools/windowed/kept_gaps.h"
+#include "tools/windowed/side_thread.h"
 #include "tools/windowed/window_carry.h"
 
 namespace gpuprobe::tools {
@@ -45,13 +49,17 @@ bool ByStart(const T& a, const T& b) {
 }
 
 template <typename T>
-void MergeIn(std::vector<T>&& fresh, std::vector<T>* items) {
+void MergeIn(std::vector<T>* fresh, std::vector<T>* items) {
   const auto middle = static_cast<ptrdiff_t>(items->size());
-  items->insert(items->end(), fresh.begin(), fresh.end());
-  std::inplace_merge(items->begin(), items->begin() + middle, items->end(), ByStart<T>);
+  items->insert(items->end(), fresh->begin(), fresh->end());
+  fresh->clear();
+  const auto at = items->begin() + middle;
+  // What comes starts from the horizon on, before which all that is carried on does.
+  if (middle == 0 || at == items->end() || !ByStart(*at, *(at - 1))) return;
+  std::inplace_merge(items->begin(), at, items->end(), ByStart<T>);
 }
 
-struct Small {  // kernels of few blocks
+struct Small {
   int64_t ns = 0;
   uint64_t count = 0;
 };
@@ -66,9 +74,9 @@ struct DeviceState {
   DeviceReport total;  // without gaps and parts
   AttributionCarry carry;
   KeptGaps gaps;
-  std::vector<Window> busy;     // its union up to the window, coarse where that is enough
+  IntervalSet busy;             // its union up to the window, coarse where that is enough
   std::vector<GapPart> helped;  // parts whose helpers are looked at (meanwhile.h)
-  std::map<uint64_t, Small> small_kernels;           // by blocks
+  std::vector<Small> kernels;   // by shape, without communication
   std::vector<std::pair<int64_t, int64_t>> loading;  // begin, ns
 };
 
@@ -79,7 +87,13 @@ void AddMoves(const MoveStats& part, MoveStats* total) {
   total->union_ns += part.union_ns;
 }
 
-void AddReport(const DeviceReport& part, DeviceReport* total) {
+void AddGaps(const DeviceReport& part, DeviceReport* total) {
+  total->all_gaps += part.all_gaps;
+  total->listed_gaps += part.listed_gaps;
+  total->listed_gaps_ns += part.listed_gaps_ns;
+}
+
+void AddToTotal(const DeviceReport& part, DeviceReport* total) {
   total->kernels.count += part.kernels.count;
   total->kernels.zero_length += part.kernels.zero_length;
   total->kernels.sum_ns += part.kernels.sum_ns;
@@ -92,9 +106,6 @@ void AddReport(const DeviceReport& part, DeviceReport* total) {
   total->compute_ns += part.compute_ns;
   total->communication_ns += part.communication_ns;
   total->copy_ns += part.copy_ns;
-  total->all_gaps += part.all_gaps;
-  total->listed_gaps += part.listed_gaps;
-  total->listed_gaps_ns += part.listed_gaps_ns;
   total->ops += part.ops;
   total->ops_with_submission += part.ops_with_submission;
   total->ops_before_submission += part.ops_before_submission;
@@ -111,6 +122,7 @@ class WindowedAnalysis::Impl {
         limits_(limits),
         activity_(activity),
         process_devices_(std::move(outline.process_devices)),
+        side_(std::thread::hardware_concurrency() > 1),
         samples_(std::move(outline.timeline.samples)),
         places_(work_.timeline),
         devices_(outline.timeline.devices.size()),
@@ -118,24 +130,24 @@ class WindowedAnalysis::Impl {
         seen_correlation_(outline.timeline.processes.size(), 0) {
     work_.timeline = std::move(outline.timeline);
     work_.timeline.samples.clear();
-    for (DeviceState& device : devices_) device.gaps = KeptGaps(limits.kept_gaps);
+    for (DeviceState& device : devices_) {
+      device.gaps = KeptGaps(limits.kept_gaps);
+      device.kernels.resize(work_.timeline.shapes.size());
+    }
     first_of_thread_.assign(work_.timeline.threads.size() + 1, 0);
     communication_names_ = CommunicationNames(work_.timeline);
     FindFirstDevices();
     IndexSamples();
   }
 
-  void Add(RecordWindow window) {
+  void Add(RecordWindow&& window) {
     Timeline& t = work_.timeline;
     if (!window.records.streams.empty()) t.streams = std::move(window.records.streams);
     if (!window.records.threads.empty()) t.threads = std::move(window.records.threads);
-    for (const HostCall& call : window.records.calls)
-      NoteCorrelation(call.process, call.correlation);
-    for (const GpuOp& op : window.records.ops) NoteCorrelation(op.process, op.correlation);
-    MergeIn(std::move(window.records.ops), &t.ops);
-    MergeIn(std::move(window.records.calls), &t.calls);
-    MergeIn(std::move(window.records.syncs), &t.syncs);
-    MergeIn(std::move(window.records.overheads), &t.overheads);
+    MergeIn(&window.records.ops, &t.ops);
+    MergeIn(&window.records.calls, &t.calls);
+    MergeIn(&window.records.syncs, &t.syncs);
+    MergeIn(&window.records.overheads, &t.overheads);
     t.events.insert(t.events.end(), window.records.events.begin(), window.records.events.end());
     for (const UntimedOp& op : window.records.untimed) AddUntimed(op);
     to_come_ = std::move(window.devices_to_come);
@@ -188,12 +200,6 @@ class WindowedAnalysis::Impl {
     bound(t.calls);
     if (!samples_.empty()) end_ns = std::min(end_ns, horizon_ns - kSampleReachNs);
     return std::max(horizon_ns_, std::min(end_ns, horizon_ns));
-  }
-
-  void NoteCorrelation(int32_t process, uint32_t correlation) {
-    if (process < 0) return;
-    uint32_t& seen = seen_correlation_[static_cast<size_t>(process)];
-    seen = std::max(seen, correlation);
   }
 
   void AddUntimed(const UntimedOp& op) {
@@ -257,31 +263,73 @@ class WindowedAnalysis::Impl {
 
   // --- one window -------------------------------------------------------------------------------
 
+  // Beside this thread, another one: what calls are, while gaps are found; waits, counts and sums,
+  // while gaps are attributed; the check of what was found, while the next window is prepared.
   void Process(int64_t end_ns, bool last) {
     Timeline& t = work_.timeline;
     Link();
     ChooseUntimed();
     ChooseSamples(last);
     const Scope scope(t, options_);
-    const HostView host(t, first_devices_);
-    const HostEvidence evidence(t, host);
-    const StreamOrder order(t, StreamsOfUntimed(t));
-    const StreamWaits stream_waits(t, host);
-    std::vector<DeviceActivity> activities = CollectActivity(t, host, options_, scope);
+    std::optional<HostView> host_view;
+    side_.Begin([&] { host_view.emplace(t, first_devices_); });
+    std::vector<DeviceActivity> activities = CollectActivity(t, options_, scope, Busy::kLeftOut);
+    std::vector<IntervalSet::Mark> busy_until_end;
+    std::vector<std::optional<MeasuredDevice>> measured;
     for (DeviceActivity& activity : activities) {
       DeviceState& device = devices_[static_cast<size_t>(activity.device)];
       SetProcesses(scope, &activity);
-      SetBusy(device, &activity);
-      const Lane unseen = UnseenTimes(t, scope, activity, order, places_);
-      const AttributionInput input{t, host, evidence, stream_waits, activity, unseen};
-      MeasureDeviceIn(scope, input, end_ns, last, &device);
+      const Busiest busiest = SetBusy(end_ns, &device, &activity);
+      busy_until_end.push_back(busiest.before_end);
+      measured.push_back(FindGapsIn(scope, activity, end_ns, busiest.until_ns, last, &device));
     }
-    MeasureWaitsIn(WaitsUntil(end_ns), t, options_, scope, host, evidence, activities, places_,
-                   &waits_);
-    CountRecords(end_ns);
-    if (last) return;
-    for (const DeviceActivity& activity : activities) {
-      ExtendBusy(activity, end_ns, &devices_[static_cast<size_t>(activity.device)]);
+    side_.Wait();
+    const HostView& host = *host_view;
+    const HostEvidence evidence(t, host);
+    side_.Begin([&] {
+      MeasureWaitsIn(WaitsUntil(end_ns), t, options_, scope, host, evidence, activities, places_,
+                     &waits_);
+      CountRecords(end_ns);
+      for (size_t a = 0; a < activities.size(); ++a) {
+        if (measured[a]) AddSums(scope, activities[a], &*measured[a]);
+      }
+    });
+    const StreamOrder order(t, StreamsOfUntimed(t));
+    const StreamWaits stream_waits(t, host);
+    for (size_t a = 0; a < activities.size(); ++a) {
+      DeviceState& device = devices_[static_cast<size_t>(activities[a].device)];
+      const Lane unseen = UnseenTimes(t, scope, activities[a], order, places_);
+      if (!measured[a]) continue;
+      AttributeWindow({t, host, evidence, stream_waits, activities[a], unseen}, end_ns,
+                      sample_of_run_, places_, &device.carry, &measured[a]->report);
+    }
+    side_.Wait();
+    side_.Begin([&] {
+      for (const auto& device : measured) {
+        if (device) Check(*device);
+      }
+    });
+    for (size_t a = 0; a < activities.size(); ++a) {
+      if (!measured[a]) continue;
+      DeviceState& device = devices_[static_cast<size_t>(activities[a].device)];
+      AddToTotal(measured[a]->sums, &device.total);
+      AddGaps(measured[a]->report, &device.total);
+      Collect(measured[a]->report, &device);
+      NoticeEnd(activities[a], end_ns, &device);
+    }
+    if (!last) GoOn(host, end_ns, busy_until_end, &activities);
+    side_.Wait();
+  }
+
+  // To the next window.
+  void GoOn(const HostView& host, int64_t end_ns,
+            const std::vector<IntervalSet::Mark>& busy_until_end,
+            std::vector<DeviceActivity>* collected) {
+    std::vector<DeviceActivity>& activities = *collected;
+    for (size_t a = 0; a < activities.size(); ++a) {
+      DeviceState& device = devices_[static_cast<size_t>(activities[a].device)];
+      device.busy = std::move(activities[a].busy);
+      device.busy.TakeBack(busy_until_end[a]);
     }
     Carry(host, end_ns);
     previous_ns_ = end_ns;
@@ -290,7 +338,7 @@ class WindowedAnalysis::Impl {
   void Link() {
     Timeline& t = work_.timeline;
     t.untimed.clear();
-    LinkCalls(&work_);
+    LinkCalls(&work_, &seen_correlation_);
     work_.notices.clear();
     counts_.folded_driver_calls += work_.folded_driver_calls;
     counts_.other_clock += t.untimed.size();
@@ -341,28 +389,49 @@ class WindowedAnalysis::Impl {
     }
   }
 
-  void SetBusy(const DeviceState& device, DeviceActivity* activity) const {
-    activity->busy = IntervalSet();
+  struct Busiest {
+    int64_t until_ns = kLongAgo;   // the last end of what starts before the window's end
+    IntervalSet::Mark before_end;  // DeviceActivity::busy without what starts later
+  };
+
+  // What was busy before the window, the device knows.
+  Busiest SetBusy(int64_t end_ns, DeviceState* device, DeviceActivity* activity) const {
+    activity->busy = std::move(device->busy);
     activity->coarse = true;
-    for (const Window& span : device.busy) activity->busy.Add(span.start_ns, span.end_ns);
-    for (const int32_t index : activity->ops) {
-      const GpuOp& op = work_.timeline.ops[static_cast<size_t>(index)];
-      if (op.start_ns >= previous_ns_) activity->busy.Add(op.start_ns, op.end_ns);
+    IntervalSet& busy = activity->busy;
+    Busiest result;
+    const auto& ops = activity->ops;
+    size_t i = 0;
+    const auto op_at = [&] { return work_.timeline.ops.data() + ops[i]; };
+    for (; i < ops.size() && op_at()->start_ns < end_ns; ++i) {
+      const GpuOp& op = *op_at();
+      result.until_ns = std::max(result.until_ns, op.end_ns);
+      if (op.start_ns >= previous_ns_) busy.Add(op.start_ns, op.end_ns);
     }
+    result.before_end = busy.mark();
+    for (; i < ops.size(); ++i) {
+      if (op_at()->start_ns >= previous_ns_) busy.Add(op_at()->start_ns, op_at()->end_ns);
+    }
+    return result;
   }
 
-  void MeasureDeviceIn(const Scope& scope, const AttributionInput& input, int64_t end_ns, bool last,
-                       DeviceState* device) {
+  // A device in a window.
+  struct MeasuredDevice {
+    Options options;      // from where it had been measured
+    bool began;           // before this window ...
+    int64_t border_ns;    // ... and was measured up to there
+    DeviceReport report;  // window, gaps and their parts
+    DeviceReport sums;    // the rest
+  };
+
+  // Nothing: the device has not begun.
+  std::optional<MeasuredDevice> FindGapsIn(const Scope& scope, const DeviceActivity& activity,
+                                           int64_t end_ns, int64_t busy_until_ns, bool last,
+                                           DeviceState* device) {
     const Timeline& t = work_.timeline;
-    const auto& ops = input.activity.ops;
-    int64_t busy_until_ns = kLongAgo;
-    for (const int32_t index : ops) {
-      const GpuOp& op = t.ops[static_cast<size_t>(index)];
-      if (op.start_ns < end_ns) busy_until_ns = std::max(busy_until_ns, op.end_ns);
-    }
     if (busy_until_ns != kLongAgo) device->open_ns = std::min(busy_until_ns, end_ns);
     const bool nothing_yet = busy_until_ns == kLongAgo && !options_.from_ns && !device->began;
-    if (!last && nothing_yet) return;
+    if (!last && nothing_yet) return std::nullopt;
     Options options = options_;
     int64_t to_ns = std::min(busy_until_ns, end_ns);
     if (device->began) {
@@ -372,24 +441,27 @@ class WindowedAnalysis::Impl {
           std::max(std::min(device->measured_to_ns, options_.to_ns.value_or(kNever)),
                    std::max(device->total.window.end_ns, options_.from_ns.value_or(kLongAgo)));
     } else if (options_.from_ns && !last) {
-      if (end_ns <= *options_.from_ns) return;
+      if (end_ns <= *options_.from_ns) return std::nullopt;
       to_ns = std::max(to_ns, *options_.from_ns);
     }
     if (!last) options.to_ns = std::min(to_ns, options_.to_ns.value_or(kNever));
     StreamCounts streams(t);
-    DeviceReport report =
-        MeasureDevice(t, options, scope, communication_names_, input.activity, &streams);
-    if (device->began)
-      ForgetCounted(input.activity, report.window, device->measured_to_ns, &report);
-    AttributeWindow(input, end_ns, sample_of_run_, places_, &device->carry, &report);
-    Check(&report);
-    Collect(report, device);
-    if (!device->began) device->total.window.start_ns = report.window.start_ns;
-    device->total.window.end_ns = report.window.end_ns;
-    AddReport(report, &device->total);
+    MeasuredDevice measured{options, device->began, device->measured_to_ns, {}, {}};
+    measured.report =
+        MeasureDevice(t, options, scope, communication_names_, activity, &streams, Measured::kGaps);
+    if (!device->began) device->total.window.start_ns = measured.report.window.start_ns;
+    device->total.window.end_ns = measured.report.window.end_ns;
     device->began = true;
     device->measured_to_ns = to_ns;
-    NoticeEnd(input.activity, end_ns, device);
+    return measured;
+  }
+
+  void AddSums(const Scope& scope, const DeviceActivity& activity, MeasuredDevice* device) const {
+    StreamCounts streams(work_.timeline);
+    device->sums = MeasureDevice(work_.timeline, device->options, scope, communication_names_,
+                                 activity, &streams, Measured::kSums);
+    if (device->began)
+      ForgetCounted(activity, device->sums.window, device->border_ns, &device->sums);
   }
 
   // Operations across the border have been counted in the window before.
@@ -428,18 +500,20 @@ class WindowedAnalysis::Impl {
   }
 
   // What Analyse() promises holds for each window, its causes being its parts.
-  void Check(DeviceReport* report) {
+  void Check(const MeasuredDevice& device) {
     if (!internal_error_.empty()) return;
-    std::map<Cause, int64_t> causes;
-    for (const GapPart& part : report->parts) causes[part.cause] += part.end_ns - part.begin_ns;
-    for (const auto& [cause, ns] : causes) {
-      CauseTotal& total = report->causes.emplace_back();
-      total.cause = cause;
-      total.total_ns = ns;
-      total.sites.push_back({"", ns});
+    DeviceReport sums = device.sums;
+    std::array<int64_t, kCauseCount> causes_ns = {};
+    for (const GapPart& part : device.report.parts)
+      causes_ns[static_cast<size_t>(part.cause)] += part.end_ns - part.begin_ns;
+    for (size_t c = 0; c < kCauseCount; ++c) {
+      if (causes_ns[c] == 0) continue;
+      CauseTotal& total = sums.causes.emplace_back();
+      total.cause = static_cast<Cause>(c);
+      total.total_ns = causes_ns[c];
+      total.sites.push_back({"", causes_ns[c]});
     }
-    internal_error_ = CheckSums(*report);
-    report->causes.clear();
+    internal_error_ = CheckSums(sums, device.report);
   }
 
   void Collect(const DeviceReport& report, DeviceState* device) {
@@ -447,7 +521,7 @@ class WindowedAnalysis::Impl {
     device->gaps.Add(t, report, options_.min_gap_ns, sample_of_run_);
     device->carry.totals.RenumberCalls([&](int32_t call) { return -2 - quoted_.Add(t, call); });
     for (const GapPart& part : report.parts) {
-      if (IsLoading(t, part))
+      if (part.cause == Cause::kBlockingApi && IsLoading(t, part))
         device->loading.emplace_back(part.begin_ns, part.end_ns - part.begin_ns);
       if (part.sample < 0) continue;
       if (part.cause != Cause::kInputWait && part.cause != Cause::kCpuStarved) continue;
@@ -494,7 +568,7 @@ class WindowedAnalysis::Impl {
     const GapPart part{
         begin_ns, to_ns,          -1, -1, -1, places_.OfText("idle for longer than calls are kept"),
         -1,       Cause::kUnknown};
-    device->carry.totals.Add(device->carry.gaps++, part, -1);
+    device->carry.totals.Add(device->carry.gaps++, part, -1, -1);
     ++counts_.cut_gaps;
   }
 
@@ -550,51 +624,29 @@ class WindowedAnalysis::Impl {
     }
     if (op.kind != OpKind::kKernel || op.shape < 0) return;
     if (op.name >= 0 && communication_names_[static_cast<size_t>(op.name)]) return;
-    const LaunchShape& shape = t.shapes[static_cast<size_t>(op.shape)];
-    const uint64_t blocks = uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
-    const double sms = t.devices[static_cast<size_t>(op.device)].sm_count;
-    if (blocks == 0 || static_cast<double>(blocks) >= kFewBlocks * sms) return;
-    Small& small = devices_[static_cast<size_t>(op.device)].small_kernels[blocks];
+    Small& small = devices_[static_cast<size_t>(op.device)].kernels[static_cast<size_t>(op.shape)];
     small.ns += ns;
     ++small.count;
   }
 
+  // By blocks.
+  std::map<uint64_t, Small> SmallKernels(size_t device) const {
+    const Timeline& t = work_.timeline;
+    const double sms = t.devices[device].sm_count;
+    std::map<uint64_t, Small> small;
+    for (size_t s = 0; s < t.shapes.size(); ++s) {
+      const Small& kernels = devices_[device].kernels[s];
+      const LaunchShape& shape = t.shapes[s];
+      const uint64_t blocks = uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
+      if (kernels.count == 0 || blocks == 0 || static_cast<double>(blocks) >= kFewBlocks * sms)
+        continue;
+      small[blocks].ns += kernels.ns;
+      small[blocks].count += kernels.count;
+    }
+    return small;
+  }
+
   // --- what goes on to the next window ----------------------------------------------------------
-
-  // Appends what was busy in the window. Before it, only the sums between the ends of calls that
-  // may still be asked for matter.
-  void ExtendBusy(const DeviceActivity& activity, int64_t end_ns, DeviceState* device) const {
-    std::vector<Window>& spans = device->busy;
-    for (const int32_t index : activity.ops) {
-      const GpuOp& op = work_.timeline.ops[static_cast<size_t>(index)];
-      if (op.start_ns < previous_ns_) continue;
-      if (op.start_ns >= end_ns) break;
-      if (op.end_ns <= op.start_ns) continue;
-      if (!spans.empty() && op.start_ns <= spans.back().end_ns) {
-        spans.back().end_ns = std::max(spans.back().end_ns, op.end_ns);
-      } else {
-        spans.push_back({op.start_ns, op.end_ns});
-      }
-    }
-  }
-
-  void CoarsenBusy(const std::vector<int64_t>& asked, DeviceState* device) const {
-    IntervalSet exact;
-    for (const Window& span : device->busy) exact.Add(span.start_ns, span.end_ns);
-    std::vector<Window> coarse;
-    const auto add = [&](int64_t begin_ns, int64_t end_ns) {
-      if (begin_ns < end_ns) coarse.push_back({begin_ns, end_ns});
-    };
-    const int64_t first_ns = asked.front();
-    add(first_ns - exact.Overlap(kLongAgo, first_ns), first_ns);
-    for (size_t i = 0; i + 1 < asked.size(); ++i) {
-      add(asked[i], asked[i] + exact.Overlap(asked[i], asked[i + 1]));
-    }
-    for (const Window& span : device->busy) {
-      add(std::max(span.start_ns, asked.back()), span.end_ns);
-    }
-    device->busy = std::move(coarse);
-  }
 
   void Carry(const HostView& host, int64_t end_ns) {
     Timeline& t = work_.timeline;
@@ -617,14 +669,15 @@ class WindowedAnalysis::Impl {
     }
     DropUntimed();
     counts_.unmatched_dropped += CarryOn(rule, host, calls, &t);
-    // Where calls from before the window that has been measured began and ended, and where it did.
+    // Of what was busy before the window that has been measured, only the sums between the ends of
+    // calls that may still be asked for matter.
     std::set<int64_t> asked = {std::max(previous_ns_, kLongAgo / 2)};
     for (const HostCall& call : t.calls) {
       if (call.start_ns < previous_ns_) asked.insert(call.start_ns);
       if (call.end_ns < previous_ns_) asked.insert(call.end_ns);
     }
     const std::vector<int64_t> sorted(asked.begin(), asked.end());
-    for (DeviceState& device : devices_) CoarsenBusy(sorted, &device);
+    for (DeviceState& device : devices_) device.busy.Coarsen(sorted);
   }
 
   // Those whose stream has gone on before what is still to be measured.
@@ -735,7 +788,7 @@ class WindowedAnalysis::Impl {
       const double at_once =
           static_cast<double>(report.kernels.sum_ns) / static_cast<double>(report.kernels.union_ns);
       double small_ns = 0, wasted_ns = 0;
-      for (const auto& [blocks, small] : devices_[d].small_kernels) {
+      for (const auto& [blocks, small] : SmallKernels(d)) {
         const double filled = static_cast<double>(blocks) * at_once / sms;
         if (filled >= kFewBlocks) continue;
         all.small_kernels += small.count;
@@ -764,6 +817,7 @@ class WindowedAnalysis::Impl {
   const WindowLimits limits_;
   ActivityCounter* const activity_;
   const std::vector<std::pair<int32_t, int32_t>> process_devices_;
+  SideThread side_;
   LoadedRun work_;  // its timeline: the records at hand
   std::vector<HostSample> samples_;
   std::vector<size_t> first_of_thread_;  // in samples_
@@ -788,7 +842,7 @@ WindowedAnalysis::WindowedAnalysis(RunOutline outline, const Options& options,
                                    const WindowLimits& limits, ActivityCounter* activity)
     : impl_(std::make_unique<Impl>(std::move(outline), options, limits, activity)) {}
 WindowedAnalysis::~WindowedAnalysis() = default;
-void WindowedAnalysis::Add(RecordWindow window) { impl_->Add(std::move(window)); }
+void WindowedAnalysis::Add(RecordWindow&& window) { impl_->Add(std::move(window)); }
 WindowedResult WindowedAnalysis::Finish() { return impl_->Finish(); }
 
 }  // namespace gpuprobe::tools

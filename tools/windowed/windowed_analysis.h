@@ -11,7 +11,8 @@
 // later window asks of the past is carried on as records:
 //   operations  that are not over, the last one of each stream and the last to end on each device
 //   calls       that are not over; those of open gaps; each thread's last one, last blocking one,
-//               last submission and last ordering call; submissions whose work has not come yet
+//               last submission and last ordering call; submissions whose work has not come yet,
+//               and those of many operations (graphs, copies) of which some came in the window
 //   others      stream-waits that no operation of their stream has followed, the last record of
 //   each
 //               CUDA event, operations without times until their stream goes on
@@ -23,6 +24,7 @@
 //   - work that starts further before its call than is looked ahead, or a wait whose thread's next
 //     submission starts that long after a later one
 //   - a dependency on work that was over before the records at hand begin
+//   - kernels of one call, outside of graphs, that start further apart than is looked ahead
 //   - host samples speak for kSampleReachNs around them: where windows are shorter than that, a
 //   line
 //     may be that of another sample
@@ -91,11 +93,13 @@ class ActivityCounter;
 
 class WindowedAnalysis {
  public:
-  // `activity`: is shown each operation and call once; may be nullptr.
+  // `activity`: is shown each operation and call once, one after the other, by this thread or one
+  // that works for it; may be nullptr.
   WindowedAnalysis(RunOutline outline, const Options& options, const WindowLimits& limits = {},
                    ActivityCounter* activity = nullptr);
   ~WindowedAnalysis();
-  void Add(RecordWindow window);
+  // Takes the records and leaves the memory.
+  void Add(RecordWindow&& window);
   WindowedResult Finish();
 
  private:

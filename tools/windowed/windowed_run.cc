@@ -18,13 +18,14 @@
 namespace gpuprobe::tools {
 namespace {
 
-// One window on its way from the reading thread to the analysing one.
+// One window on its way from the reading thread to the analysing one. Both get one back whose
+// memory can be used again.
 class Handover {
  public:
-  void Put(RecordWindow window, bool last) {
+  void Put(RecordWindow* window, bool last) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return !full_; });
-    window_ = std::move(window);
+    std::swap(window_, *window);
     full_ = true;
     last_ = last;
     changed_.notify_all();
@@ -33,7 +34,7 @@ class Handover {
   bool Take(RecordWindow* window) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return full_; });
-    *window = std::move(window_);
+    std::swap(window_, *window);
     full_ = false;
     changed_.notify_all();
     return !last_;
@@ -107,10 +108,10 @@ absl::StatusOr<WindowedRun> LoadInWindows(const InputFiles& files, const Windowe
   std::thread reading;
   if (more) {
     reading = std::thread([&] {
+      RecordWindow next;
       for (bool more_to_read = true; more_to_read;) {
-        RecordWindow next;
         more_to_read = reader.Next(&next);
-        handover.Put(std::move(next), !more_to_read);
+        handover.Put(&next, !more_to_read);
       }
     });
   }
