@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 namespace gpuprobe::tools {
@@ -16,47 +17,69 @@ constexpr auto kByStart = [](const auto& a, const auto& b) {
   return a.start_ns != b.start_ns ? a.start_ns < b.start_ns : a.end_ns < b.end_ns;
 };
 
-// Notes what was appended as a piece, which is looked at.
-template <typename T>
-void EndPiece(const std::vector<T>& items, std::vector<Run>* runs) {
-  if (items.size() > (runs->empty() ? 0 : runs->back().end)) runs->push_back({items.size(), false});
+// What was appended, up to `end` in all, is a piece; none if it is nothing.
+void EndPiece(size_t end, bool sorted, std::vector<Run>* runs) {
+  if (end > (runs->empty() ? 0 : runs->back().end)) runs->push_back({end, sorted});
 }
 
-// Moves the items that start before the horizon to `taken`, in order. The memory of `taken` goes to
-// what is left, and the other way round: records are written once, and pieces move only behind one
-// of which something was left.
+// How many items of each piece start before the horizon.
+template <typename T>
+std::vector<size_t> CountBefore(int64_t horizon_ns, const std::vector<T>& items,
+                                const std::vector<Run>& runs) {
+  const auto before = [horizon_ns](const T& item) { return item.start_ns < horizon_ns; };
+  std::vector<size_t> counts;
+  auto first = items.begin();
+  for (const Run& run : runs) {
+    const auto last = items.begin() + static_cast<ptrdiff_t>(run.end);
+    const auto count = run.sorted ? std::partition_point(first, last, before) - first
+                                  : std::count_if(first, last, before);
+    counts.push_back(static_cast<size_t>(count));
+    first = last;
+  }
+  return counts;
+}
+
+// Moves the items that start before the horizon to `taken`, in order. If they are the most of all,
+// as where no record keeps others waiting, the memory of `taken` goes to what is left and the other
+// way round: records are written once, and pieces move only behind one of which something was left.
 template <typename T>
 void TakeBefore(int64_t horizon_ns, std::vector<T>* items, std::vector<Run>* runs,
                 std::vector<T>* taken) {
   taken->clear();
-  taken->swap(*items);
-  std::vector<T>& left = *items;
-  std::vector<Run> taken_runs, left_runs;
-  const auto is_taken = [horizon_ns](const T& item) { return item.start_ns < horizon_ns; };
-  auto out = taken->begin();
-  auto first = taken->begin();
-  for (const Run& run : *runs) {
-    const auto last = taken->begin() + static_cast<ptrdiff_t>(run.end);
-    const size_t left_before = left.size();
-    if (run.sorted) {
-      const auto cut = std::partition_point(first, last, is_taken);
-      left.insert(left.end(), cut, last);
-      out = out == first ? cut : std::move(first, cut, out);
+  const std::vector<size_t> counts = CountBefore(horizon_ns, *items, *runs);
+  const size_t count = std::accumulate(counts.begin(), counts.end(), size_t{0});
+  const bool most = 2 * count >= items->size();
+  if (most) taken->swap(*items);
+  std::vector<T>& from = most ? *taken : *items;
+  std::vector<T>& to = most ? *items : *taken;
+  if (!most) to.reserve(count);
+  std::vector<Run> from_runs, to_runs;
+  auto out = from.begin();
+  auto first = from.begin();
+  for (size_t r = 0; r < runs->size(); ++r) {
+    const auto [end, sorted] = (*runs)[r];
+    const auto last = from.begin() + static_cast<ptrdiff_t>(end);
+    if (sorted) {
+      const auto cut = first + static_cast<ptrdiff_t>(counts[r]);
+      to.insert(to.end(), most ? cut : first, most ? last : cut);
+      const auto stays = most ? first : cut, stays_end = most ? cut : last;
+      out = out == stays ? stays_end : std::move(stays, stays_end, out);
     } else {
       for (auto item = first; item != last; ++item) {
-        if (is_taken(*item)) {
+        if ((item->start_ns < horizon_ns) == most) {
           *out++ = *item;
         } else {
-          left.push_back(*item);
+          to.push_back(*item);
         }
       }
     }
-    taken_runs.push_back({static_cast<size_t>(out - taken->begin()), run.sorted});
-    if (left.size() > left_before) left_runs.push_back({left.size(), run.sorted});
+    EndPiece(static_cast<size_t>(out - from.begin()), sorted, &from_runs);
+    EndPiece(to.size(), sorted, &to_runs);
     first = last;
   }
-  taken->erase(out, taken->end());
-  *runs = std::move(left_runs);
+  from.erase(out, from.end());
+  std::vector<Run>& taken_runs = most ? from_runs : to_runs;
+  *runs = std::move(most ? to_runs : from_runs);
   MergeRuns(taken, std::move(taken_runs), kByStart);
 }
 
@@ -120,8 +143,8 @@ bool WindowReader::ReadFrame() {
   const RecordRuns runs = loader_.TakeRuns();
   ops_.insert(ops_.end(), runs.ops.begin(), runs.ops.end());
   calls_.insert(calls_.end(), runs.calls.begin(), runs.calls.end());
-  EndPiece(timeline_.syncs, &syncs_);
-  EndPiece(timeline_.overheads, &overheads_);
+  EndPiece(timeline_.syncs.size(), false, &syncs_);
+  EndPiece(timeline_.overheads.size(), false, &overheads_);
   return true;
 }
 
@@ -160,8 +183,9 @@ bool WindowReader::Next(RecordWindow* window) {
   horizon_ns_ = more ? Horizon() : kNever;
   Timeline& records = window->records;
   Timeline memory;
-  memory.ops.swap(records.ops);
-  memory.calls.swap(records.calls);
+  // What one large window took is not kept by all that follow.
+  if (records.ops.capacity() <= 4 * records_) memory.ops.swap(records.ops);
+  if (records.calls.capacity() <= 4 * records_) memory.calls.swap(records.calls);
   records = std::move(memory);
   TakeBefore(horizon_ns_, &timeline_.ops, &ops_, &records.ops);
   TakeBefore(horizon_ns_, &timeline_.calls, &calls_, &records.calls);
