@@ -31,13 +31,6 @@ uint32_t Low32(std::optional<int64_t> number, uint32_t otherwise) {
 
 uint32_t Dimension(const Row& row, Arg arg) { return Low32(row.Number(arg), 0); }
 
-// "thread 4711 (pt_main_thread)" -> "pt_main_thread": the number stands beside it anyway.
-std::string ThreadName(const std::string& label, std::string_view tid) {
-  const std::string prefix = absl::StrCat("thread ", std::string(tid), " (");
-  if (!label.starts_with(prefix) || !label.ends_with(")")) return label;
-  return label.substr(prefix.size(), label.size() - prefix.size() - 1);
-}
-
 const char* WordOf(RowKind kind) {
   switch (kind) {
     case RowKind::kKernel:
