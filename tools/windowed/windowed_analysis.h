@@ -42,6 +42,7 @@
 
 #include "tools/analysis/analysis.h"
 #include "tools/timeline/timeline.h"
+#include "tools/windowed/step_tracker.h"
 
 namespace gpuprobe::tools {
 
@@ -50,6 +51,7 @@ struct WindowLimits {
   size_t kept_gaps = 1'000;        // of each device; some hundred bytes and its parts each
   size_t most_calls = 2'000'000;   // kept for a device that is idle; 56 bytes each
   size_t most_unmatched = 65'536;  // submissions that are remembered until their work comes
+  size_t learnt_ops = kLearntOps;  // of each device, from which its steps are learnt
 };
 
 // What is known of a run before its records.
@@ -58,6 +60,8 @@ struct RunOutline {
   Timeline timeline;
   // (process, device): which process has operations where, timed or not.
   std::vector<std::pair<int32_t, int32_t>> process_devices;
+  // How many timed ones, parallel to it; empty: not known, and the run has no steady part.
+  std::vector<uint64_t> operations;
 };
 
 struct RecordWindow {
@@ -77,6 +81,7 @@ struct RecordCounts {
   uint64_t folded_driver_calls = 0;
   uint64_t other_clock = 0;  // operations moved to the untimed ones by LinkCalls()
   uint64_t cut_gaps = 0, unmatched_dropped = 0, waits_given_up = 0;
+  uint64_t other_loops = 0;  // step_tracker.h
 };
 
 struct WindowedResult {

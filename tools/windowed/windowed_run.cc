@@ -84,6 +84,10 @@ absl::StatusOr<WindowedRun> LoadInWindows(const InputFiles& files, const Windowe
   copy.timeline = run.timeline;
   copy.process_devices.assign(outline->loader->process_devices().begin(),
                               outline->loader->process_devices().end());
+  for (const auto& process_device : copy.process_devices) {
+    const auto count = outline->loader->operations().find(process_device);
+    copy.operations.push_back(count == outline->loader->operations().end() ? 0 : count->second);
+  }
   run.timeline.samples = {};
   const int64_t least_ns = copy.timeline.samples.empty() ? 0 : kSampleReachNs;
 
