@@ -39,6 +39,7 @@ gpuprobe_test(diff_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/diff_test.cc ${CMAKE_C
 # Runs in windows.
 gpuprobe_test(windowed_test
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/windowed_analysis_test.cc ${CMAKE_CURRENT_LIST_DIR}/windowed_run_test.cc
+          ${CMAKE_CURRENT_LIST_DIR}/windowed_steps_test.cc
           ${CMAKE_CURRENT_LIST_DIR}/run_size_test.cc
-  LIBS gpuprobe_windowed gpuprobe_trace_maker GTest::gmock)
+  LIBS gpuprobe_windowed gpuprobe_markers gpuprobe_trace_maker GTest::gmock)
 target_compile_definitions(windowed_test PRIVATE GPUPROBE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")

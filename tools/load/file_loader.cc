@@ -215,9 +215,10 @@ void FileLoader::MergeDevices() {
   }
   process_devices_ = std::move(process_devices);
   std::map<std::pair<int32_t, int32_t>, uint64_t> operations;
-  for (auto [process_device, count] : operations_) {
-    renumber_one(&process_device.second);
-    operations[process_device] += count;
+  for (const auto& [process_device, count] : operations_) {
+    auto [process, device] = process_device;
+    renumber_one(&device);
+    operations[{process, device}] += count;
   }
   operations_ = std::move(operations);
 }

@@ -137,6 +137,7 @@ void DeviceInWindows::Measure(const WindowContext& context, const AttributionInp
   total.window.end_ns = report.window.end_ns;
   AddReport(report, &total);
   context.start_up.Add(t, report, context.phases.steady().start_ns);
+  if (context.idle_samples != nullptr) context.idle_samples->Add(report);
   if (context.phases.has_begun()) AddSteady(context, input, report);
   steps.Add({t, input.host, input.activity, report, total.window.start_ns,
              context.last ? kNever : context.end_ns});

@@ -18,6 +18,7 @@
 #include "tools/attribution/places.h"
 #include "tools/timeline/device_activity.h"
 #include "tools/windowed/busy_times.h"
+#include "tools/windowed/idle_samples.h"
 #include "tools/windowed/kept_gaps.h"
 #include "tools/windowed/run_phases.h"
 #include "tools/windowed/step_tracker.h"
@@ -39,6 +40,7 @@ struct WindowContext {
   VerdictCounts& verdict;
   StartUp& start_up;
   std::string& internal_error;
+  IdleSamples* idle_samples;  // null: nobody asks
 };
 
 class DeviceInWindows {

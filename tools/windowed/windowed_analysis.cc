@@ -25,6 +25,7 @@
 #include "tools/timeline/sample_view.h"
 #include "tools/timeline/stream_order.h"
 #include "tools/windowed/device_in_windows.h"
+#include "tools/windowed/idle_samples.h"
 #include "tools/windowed/kept_gaps.h"
 #include "tools/windowed/run_phases.h"
 #include "tools/windowed/verdict_counts.h"
@@ -60,7 +61,7 @@ void MergeIn(std::vector<T>&& fresh, std::vector<T>* items) {
 class WindowedAnalysis::Impl {
  public:
   Impl(RunOutline outline, const Options& options, const WindowLimits& limits,
-       ActivityCounter* activity)
+       ActivityCounter* activity, bool with_idle_samples)
       : options_(options),
         limits_(limits),
         activity_(activity),
@@ -78,6 +79,7 @@ class WindowedAnalysis::Impl {
     first_of_thread_.assign(work_.timeline.threads.size() + 1, 0);
     FindFirstDevices();
     ExpectPhases(outline.operations);
+    if (with_idle_samples) idle_samples_ = std::make_unique<IdleSamples>(samples_);
     IndexSamples();
   }
 
@@ -111,6 +113,7 @@ class WindowedAnalysis::Impl {
     t.events.clear();
     t.overheads.clear();
     t.untimed = std::move(untimed_);
+    if (idle_samples_ != nullptr) result.idle_at_samples = idle_samples_->idle();
     t.samples = std::move(samples_);
     quoted_calls_ = quoted_.Take(&t);
     FinishDevices(&result.analysis);
@@ -240,10 +243,19 @@ class WindowedAnalysis::Impl {
     const StreamWaits stream_waits(t, host);
     std::vector<DeviceActivity> activities = CollectActivity(t, host, options_, scope);
     FindPhases(end_ns);
-    const WindowContext context = {scope,          options_,  communication_names_,
-                                   sample_of_run_, phases_,   end_ns,
-                                   last,           places_,   quoted_,
-                                   verdict_,       start_up_, internal_error_};
+    const WindowContext context = {scope,
+                                   options_,
+                                   communication_names_,
+                                   sample_of_run_,
+                                   phases_,
+                                   end_ns,
+                                   last,
+                                   places_,
+                                   quoted_,
+                                   verdict_,
+                                   start_up_,
+                                   internal_error_,
+                                   idle_samples_.get()};
     for (DeviceActivity& activity : activities) {
       DeviceInWindows& device = devices_[static_cast<size_t>(activity.device)];
       SetProcesses(scope, &activity);
@@ -591,6 +603,7 @@ class WindowedAnalysis::Impl {
   const std::vector<std::pair<int32_t, int32_t>> process_devices_;
   LoadedRun work_;  // its timeline: the records at hand
   std::vector<HostSample> samples_;
+  std::unique_ptr<IdleSamples> idle_samples_;
   std::vector<size_t> first_of_thread_;  // in samples_
   std::vector<int32_t> sample_of_run_;   // by index in the window
   Places places_;
@@ -616,8 +629,10 @@ class WindowedAnalysis::Impl {
 };
 
 WindowedAnalysis::WindowedAnalysis(RunOutline outline, const Options& options,
-                                   const WindowLimits& limits, ActivityCounter* activity)
-    : impl_(std::make_unique<Impl>(std::move(outline), options, limits, activity)) {}
+                                   const WindowLimits& limits, ActivityCounter* activity,
+                                   bool with_idle_samples)
+    : impl_(std::make_unique<Impl>(std::move(outline), options, limits, activity,
+                                   with_idle_samples)) {}
 WindowedAnalysis::~WindowedAnalysis() = default;
 void WindowedAnalysis::Add(RecordWindow window) { impl_->Add(std::move(window)); }
 WindowedResult WindowedAnalysis::Finish() { return impl_->Finish(); }

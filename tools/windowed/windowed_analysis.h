@@ -90,15 +90,17 @@ struct WindowedResult {
   // The outline with the records that the analysis names.
   Timeline timeline;
   RecordCounts counts;
+  std::vector<bool> idle_at_samples;  // by sample: was every device idle? Empty: not asked for
 };
 
 class ActivityCounter;
 
 class WindowedAnalysis {
  public:
-  // `activity`: is shown each operation and call once; may be nullptr.
+  // `activity`: is shown each operation and call once; may be nullptr. `with_idle_samples`:
+  // WindowedResult::idle_at_samples is wanted.
   WindowedAnalysis(RunOutline outline, const Options& options, const WindowLimits& limits = {},
-                   ActivityCounter* activity = nullptr);
+                   ActivityCounter* activity = nullptr, bool with_idle_samples = false);
   ~WindowedAnalysis();
   void Add(RecordWindow window);
   WindowedResult Finish();

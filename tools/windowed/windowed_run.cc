@@ -59,6 +59,11 @@ absl::StatusOr<Options> Choose(const WindowedOptions& options, Timeline* outline
 void AddNotices(const RecordCounts& counts, LoadedRun* run) {
   run->notices.emplace_back(kWindowsNotice);
   if (counts.other_clock > 0) run->notices.push_back(OtherClockNotice(counts.other_clock));
+  if (counts.other_loops > 0) {
+    run->notices.push_back(absl::StrCat("the steps are those of the loop that took longest; ",
+                                        FormatPlural(counts.other_loops, "other loop"),
+                                        " came before or after it"));
+  }
   if (counts.cut_gaps > 0) {
     run->notices.push_back(
         absl::StrCat(FormatPlural(counts.cut_gaps, "idle time"),
@@ -100,7 +105,8 @@ absl::StatusOr<WindowedRun> LoadInWindows(const InputFiles& files, const Windowe
   result.options = *chosen;
   std::unique_ptr<ActivityCounter> activity;
   if (options.with_tables) activity = std::make_unique<ActivityCounter>(result.options);
-  WindowedAnalysis analysis(std::move(copy), result.options, options.limits, activity.get());
+  WindowedAnalysis analysis(std::move(copy), result.options, options.limits, activity.get(),
+                            options.with_hot);
 
   Handover handover;
   std::thread reading;
@@ -130,6 +136,8 @@ absl::StatusOr<WindowedRun> LoadInWindows(const InputFiles& files, const Windowe
   found.timeline.inputs = std::move(run.timeline.inputs);
   run.timeline = std::move(found.timeline);
   result.analysis = std::move(found.analysis);
+  if (options.with_hot)
+    result.hot = FindHotLines(run.timeline, result.options, found.idle_at_samples);
   if (activity != nullptr) result.tables = activity->Take(run.timeline, result.analysis);
   result.run = std::move(run);
   return result;

@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "tools/analysis/analysis.h"
 #include "tools/figures/activity_stats.h"
+#include "tools/figures/hot.h"
 #include "tools/load/input_files.h"
 #include "tools/load/trace_loader.h"
 #include "tools/windowed/windowed_analysis.h"
@@ -40,6 +41,7 @@ struct WindowedOptions {
   size_t records = 131'072;
   WindowLimits limits;
   bool with_tables = false;  // those of `kernels`, `copies`, `api`
+  bool with_hot = false;     // that of `hot`
   // Before anything is copied from the outline: native functions get their names.
   std::function<void(Timeline*)> prepare;
   // Asked with the outline and the first records of the run; an error ends it.
@@ -51,6 +53,7 @@ struct WindowedRun {
   Options options;
   Analysis analysis;
   ActivityTables tables;  // empty without with_tables
+  HotReport hot;          // empty without with_hot
 };
 
 // Unimplemented: not gpuprobe's own traces. Other errors as LoadRun().
