@@ -242,5 +242,113 @@ TEST(WindowedSteps, AreThoseOfTheWholeAndSoIsTheVerdict) {
   EXPECT_GT(compared.marked, 20);
 }
 
+// A regular loop, as networks train: the host waits once a step.
+struct RegularLoop {
+  TimelineBuilder b;
+  int64_t now_ns = kMs;
+
+  void Step(const std::string& prefix, int kernels, int64_t pause_ns) {
+    for (int k = 0; k < kernels; ++k) {
+      b.Kernel(now_ns, now_ns + 20 * kUs, b.Launch(now_ns - 9 * kUs, now_ns - 5 * kUs), 0,
+               prefix + std::to_string(k));
+      now_ns += 22 * kUs;
+    }
+    b.Sync(now_ns - 3 * kUs, now_ns + kUs);
+    if (pause_ns > kMs)
+      b.Call("cudaMalloc", CallClass::kAlloc, now_ns + 2 * kUs, now_ns + pause_ns);
+    now_ns += 20 * kUs + pause_ns;
+  }
+  // Windows of some thirty operations.
+  std::vector<int64_t> Horizons() const {
+    std::vector<int64_t> horizons;
+    for (int64_t at_ns = kMs; at_ns < now_ns; at_ns += 900 * kUs) horizons.push_back(at_ns);
+    return horizons;
+  }
+};
+
+TEST(WindowedSteps, AreMatchedBehindTheOperationsThatTheyWereLearntFrom) {
+  for (const int streams : {1, 3}) {
+    RegularLoop loop;
+    for (int i = 0; i < 300; ++i) loop.Step("k", 8, i % 20 == 19 ? 5 * kMs : 100 * kUs);
+    Timeline timeline = loop.b.Build();
+    for (int s = 1; s < streams; ++s) {
+      timeline.streams.push_back(timeline.streams[0]);
+      timeline.streams.back().stream = static_cast<uint32_t>(20 + s);
+    }
+    for (size_t i = 0; i < timeline.ops.size(); ++i)
+      timeline.ops[i].stream = static_cast<int32_t>(i % static_cast<size_t>(streams));
+    LoadedRun whole;
+    whole.timeline = timeline;
+    LinkCalls(&whole);
+    const Analysis expected = Analyse(whole.timeline, {});
+    WindowLimits limits;
+    limits.learnt_ops = 200;
+    limits.look_ahead = 64;
+    Unlink(&timeline);
+    const WindowedResult found = InWindows(timeline, {}, loop.Horizons(), limits);
+    ASSERT_GE(expected.steps[0].steps.size(), 299u);
+    EXPECT_EQ(StepsText(found.timeline, found.analysis.steps[0]),
+              StepsText(whole.timeline, expected.steps[0]));
+    EXPECT_EQ(found.analysis.steps[0].slow_period, 20u);
+    EXPECT_EQ(found.counts.other_loops, 0u);
+    EXPECT_EQ(VerdictText(found.analysis.verdict), VerdictText(expected.verdict));
+  }
+}
+
+TEST(WindowedSteps, AreThoseOfTheLoopThatTookLongest) {
+  RegularLoop loop;
+  for (int i = 0; i < 100; ++i) loop.Step("first", 8, 100 * kUs);
+  for (int i = 0; i < 400; ++i) loop.Step("second", 9, 100 * kUs);
+  WindowLimits limits;
+  limits.learnt_ops = 200;
+  const WindowedResult found = InWindows(loop.b.Build(), {}, loop.Horizons(), limits);
+  const DeviceSteps& steps = found.analysis.steps[0];
+  EXPECT_EQ(found.counts.other_loops, 1u);
+  // What was looked through until the first loop was given up is in neither.
+  EXPECT_GT(steps.count, 350u);
+  EXPECT_LT(steps.count, 400u);
+  EXPECT_EQ(steps.typical_ops, 9u);
+}
+
+TEST(WindowedSteps, AreLookedForAgainWhereNothingRepeats) {
+  RegularLoop loop;
+  for (int i = 0; i < 60; ++i) loop.Step("once" + std::to_string(i) + "_", 8, 0);
+  for (int i = 0; i < 400; ++i) loop.Step("k", 8, 100 * kUs);
+  WindowLimits limits;
+  limits.learnt_ops = 200;
+  const WindowedResult found = InWindows(loop.b.Build(), {}, loop.Horizons(), limits);
+  EXPECT_GT(found.analysis.steps[0].count, 250u);
+  EXPECT_EQ(found.analysis.steps[0].typical_ops, 8u);
+}
+
+TEST(StepList, KeepsSlowStepsAndSomeOfTheOthers) {
+  StepList list(100);
+  for (int64_t i = 0; i < 5'000; ++i) {
+    const bool slow = i % 200 == 150;
+    Step step = {i * 10 * kMs, i * 10 * kMs + (slow ? 9 : 2) * kMs};
+    step.ops = 5;
+    step.cause_ns[0] = step.idle_ns = (slow ? 8 : 1) * kMs;
+    step.busy_ns = kMs;
+    list.Add(step, {{step.idle_ns, slow ? 1 : 0, static_cast<Cause>(0)}});
+  }
+  DeviceSteps steps;
+  list.FillIn(nullptr, {"usual", "slow place"}, &steps);
+  EXPECT_LE(steps.steps.size(), 100u);
+  EXPECT_EQ(steps.count, 5'000u);
+  EXPECT_EQ(steps.all.ops, 25'000u);
+  EXPECT_EQ(steps.all.idle_ns, (25 * 8 + 4'975) * kMs);
+  EXPECT_EQ(steps.slow_steps, 25u);
+  EXPECT_EQ(steps.slow_period, 200u);
+  EXPECT_EQ(steps.median_ns, 2 * kMs);
+  EXPECT_EQ(steps.p90_ns, 2 * kMs);
+  EXPECT_EQ(steps.max_ns, 9 * kMs);
+  ASSERT_FALSE(steps.growth.empty());
+  EXPECT_EQ(steps.growth[0].extra_ns, 7 * kMs);
+  EXPECT_EQ(steps.growth[0].where, "slow place");
+  uint64_t stand_for = 0;
+  for (const Step& step : steps.steps) stand_for += step.stands_for;
+  EXPECT_NEAR(static_cast<double>(stand_for), 5'000, 128);
+}
+
 }  // namespace
 }  // namespace gpuprobe::tools

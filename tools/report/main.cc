@@ -154,17 +154,6 @@ struct AnalysedRun {
   bool in_windows() const { return tables.has_value(); }
 };
 
-// Rather a sentence than a kill.
-absl::Status CheckMemory(const CommandLine& command, uint64_t trace_bytes, uint64_t available) {
-  const uint64_t needed = WholeRunBytes(trace_bytes);
-  if (available == 0 || needed <= available) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      ReportName(command.report), " holds the whole run at once, about ", FormatBytes(needed),
-      ", and ", FormatBytes(available),
-      " are free: traces of other tools cannot be read in windows, and --windows never "
-      "holds those of gpuprobe, too"));
-}
-
 absl::Status CheckInternal(const Analysis& analysis) {
   if (analysis.internal_error.empty()) return absl::OkStatus();
   return absl::InternalError(
@@ -251,14 +240,11 @@ absl::StatusOr<AnalysedRun> AnalyseAtOnce(const CommandLine& command, const Inpu
 absl::StatusOr<AnalysedRun> LoadAndAnalyse(const CommandLine& command, const InputFiles& files) {
   if (command.windows == WindowsChoice::kNever) return AnalyseAtOnce(command, files);
   const bool always = command.windows == WindowsChoice::kAlways;
-  const uint64_t trace_bytes = TraceBytes(files), available = AvailableMemoryBytes();
-  if (always || IsForWindows(trace_bytes, available)) {
+  if (always || IsForWindows(TraceBytes(files), AvailableMemoryBytes())) {
     absl::StatusOr<AnalysedRun> run = AnalyseInWindows(command, files);
     // Other tools' files among gpuprobe's: said by LoadRun().
     if (always || !absl::IsUnimplemented(run.status())) return run;
   }
-  if (absl::Status status = CheckMemory(command, trace_bytes, available); !status.ok())
-    return status;
   return AnalyseAtOnce(command, files);
 }
 

@@ -196,6 +196,7 @@ void StepTracker::RequeueLearnt() {
 
 void StepTracker::Decide(const Window& so_far, const MeasuredStretch* stretch,
                          const Timeline& timeline) {
+  learnt_a_part_ |= stretch != nullptr;
   if (DecideByMarkers(timeline, so_far)) {
     state_ = State::kMarked;
   } else if (DecideByPattern(timeline)) {

@@ -68,6 +68,8 @@ class StepTracker {
   DeviceSteps Steps(const Window* within, const std::vector<std::string>& places,
                     GpuOp* first_op) const;
   uint64_t other_loops() const { return other_loops_; }
+  // There were more operations than those that were learnt from.
+  bool learnt_a_part() const { return learnt_a_part_; }
 
  private:
   enum class State : uint8_t { kLearning, kPausing, kMatching, kMarked };
@@ -130,6 +132,7 @@ class StepTracker {
   uint64_t other_loops_ = 0;
   uint64_t operations_ = 0;  // in which nothing was found
   size_t learnt_of_lead_ = 0;
+  bool learnt_a_part_ = false;
 };
 
 }  // namespace gpuprobe::tools

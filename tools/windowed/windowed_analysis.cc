@@ -541,8 +541,12 @@ class WindowedAnalysis::Impl {
         steps.first_op = static_cast<int32_t>(work_.timeline.ops.size());
         work_.timeline.ops.push_back(first_op);
       }
+      if (within == nullptr) {
+        counts_.other_loops += device.steps.other_loops();
+        counts_.steps_not_listed += steps.count - steps.steps.size();
+        if (device.steps.learnt_a_part()) counts_.steps_learnt = limits_.learnt_ops;
+      }
       analysis->steps.push_back(std::move(steps));
-      if (within == nullptr) counts_.other_loops += device.steps.other_loops();
     }
   }
 

@@ -13,8 +13,7 @@
 //   calls       that are not over; those of open gaps; each thread's last one, last blocking one,
 //               last submission and last ordering call; submissions whose work has not come yet
 //   others      stream-waits that no operation of their stream has followed, the last record of
-//   each
-//               CUDA event, operations without times until their stream goes on
+//               each CUDA event, operations without times until their stream goes on
 // and as state: what is left of a blocking call to be charged (rule 6), sums, places, wait rows.
 //
 // The same figures as Analyse(), to the nanosecond, for busy and idle time, breakdown, gaps, parts,
@@ -24,13 +23,18 @@
 //     submission starts that long after a later one
 //   - a dependency on work that was over before the records at hand begin
 //   - host samples speak for kSampleReachNs around them: where windows are shorter than that, a
-//   line
-//     may be that of another sample
+//     line may be that of another sample
 //   - an idle time in which more than WindowLimits::most_calls calls were made by others: it is
-//   cut,
-//     what lies before the cut is `unknown`, and the count of gaps is one too high (cut_gaps)
-// Of gaps the longest WindowLimits::kept_gaps are listed. Steps are not looked for; the verdict
-// speaks of the whole window.
+//     cut, what lies before the cut is `unknown`, and the count of gaps is one too high (cut_gaps)
+// Of gaps the longest WindowLimits::kept_gaps are listed.
+//
+// Steps are those of step_tracker.h: the same as in Analyse() for up to WindowLimits::learnt_ops
+// operations of a device. The verdict is that of Analyse(), steady part and warm-up included
+// (run_phases.h), but for this: the idle time of the steady part has the causes that it has in the
+// run (Analyse() attributes it once more, as if nothing had been before: a blocking call from
+// before may be charged differently), its steps are those of the run that lie inside of it, calls
+// count as waits of it if they end in it, and where no window lies between, an operation across its
+// borders counts as outside.
 #ifndef GPUPROBE_TOOLS_WINDOWED_WINDOWED_ANALYSIS_H_
 #define GPUPROBE_TOOLS_WINDOWED_WINDOWED_ANALYSIS_H_
 
@@ -81,7 +85,9 @@ struct RecordCounts {
   uint64_t folded_driver_calls = 0;
   uint64_t other_clock = 0;  // operations moved to the untimed ones by LinkCalls()
   uint64_t cut_gaps = 0, unmatched_dropped = 0, waits_given_up = 0;
-  uint64_t other_loops = 0;  // step_tracker.h
+  // step_tracker.h
+  uint64_t other_loops = 0, steps_not_listed = 0;
+  uint64_t steps_learnt = 0;  // operations that steps were learnt from where there were more; 0
 };
 
 struct WindowedResult {

@@ -59,6 +59,16 @@ absl::StatusOr<Options> Choose(const WindowedOptions& options, Timeline* outline
 void AddNotices(const RecordCounts& counts, LoadedRun* run) {
   run->notices.emplace_back(kWindowsNotice);
   if (counts.other_clock > 0) run->notices.push_back(OtherClockNotice(counts.other_clock));
+  if (counts.steps_learnt > 0) {
+    run->notices.push_back(absl::StrCat("steps are told by what the first ",
+                                        FormatCount(counts.steps_learnt),
+                                        " operations of a GPU show"));
+  }
+  if (counts.steps_not_listed > 0) {
+    run->notices.push_back(
+        absl::StrCat(FormatPlural(counts.steps_not_listed, "ordinary step"),
+                     " of many not listed; medians and percentiles are those of the listed ones"));
+  }
   if (counts.other_loops > 0) {
     run->notices.push_back(absl::StrCat("the steps are those of the loop that took longest; ",
                                         FormatPlural(counts.other_loops, "other loop"),
@@ -77,10 +87,21 @@ void AddNotices(const RecordCounts& counts, LoadedRun* run) {
   }
 }
 
+void AddMedianNotice(const ActivityTables& tables, LoadedRun* run) {
+  uint64_t near = 0;
+  for (const ActivityTable* table : {&tables.kernels, &tables.copies, &tables.api}) {
+    for (const ActivityRow& row : table->rows) near += !row.stats.med_exact;
+  }
+  if (near == 0) return;
+  run->notices.push_back(absl::StrCat("medians of ", FormatPlural(near, "row"),
+                                      " with more than 1,024 different durations (~) are within "
+                                      "one part in 128; all else is exact"));
+}
+
 }  // namespace
 
 absl::StatusOr<WindowedRun> LoadInWindows(const InputFiles& files, const WindowedOptions& options) {
-  absl::StatusOr<LoadedOutline> outline = LoadOutline(files);
+  absl::StatusOr<LoadedOutline> outline = LoadOutline(files, options.most_samples);
   if (!outline.ok()) return outline.status();
   LoadedRun& run = *outline->run;
   if (options.prepare) options.prepare(&run.timeline);
@@ -138,7 +159,10 @@ absl::StatusOr<WindowedRun> LoadInWindows(const InputFiles& files, const Windowe
   result.analysis = std::move(found.analysis);
   if (options.with_hot)
     result.hot = FindHotLines(run.timeline, result.options, found.idle_at_samples);
-  if (activity != nullptr) result.tables = activity->Take(run.timeline, result.analysis);
+  if (activity != nullptr) {
+    result.tables = activity->Take(run.timeline, result.analysis);
+    AddMedianNotice(result.tables, &run);
+  }
   result.run = std::move(run);
   return result;
 }
