@@ -349,7 +349,7 @@ TEST(LoadAround, HasWhatExplainsAGapAsTheWholeRunHas) {
       input.explain = GapChoice{1, gap.begin_ns};
       std::string csv = RenderReport(ReportKind::kGap, Format::kCsv, input);
       const std::string text = RenderReport(ReportKind::kGap, Format::kText, input);
-      return csv + text.substr(text.find("\nbefore"));
+      return csv + text.substr(text.find("  before"));
     };
     EXPECT_EQ(explain(*around, here), explain(*whole, expected));
   }

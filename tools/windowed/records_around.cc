@@ -69,8 +69,8 @@ absl::StatusOr<LoadedRun> LoadAround(const InputFiles& files, const Window& when
     before_ns = window.horizon_ns;
   }
   LoadedRun run = std::move(*outline->run);
-  run.timeline.streams = std::move(around.streams.empty() ? run.timeline.streams : around.streams);
-  run.timeline.threads = std::move(around.threads.empty() ? run.timeline.threads : around.threads);
+  if (!around.streams.empty()) run.timeline.streams = std::move(around.streams);
+  if (!around.threads.empty()) run.timeline.threads = std::move(around.threads);
   run.timeline.ops = std::move(around.ops);
   run.timeline.calls = std::move(around.calls);
   run.timeline.syncs = std::move(around.syncs);

@@ -113,7 +113,6 @@ class WindowedAnalysis::Impl {
     t.events.clear();
     t.overheads.clear();
     t.untimed = std::move(untimed_);
-    if (idle_samples_ != nullptr) result.idle_at_samples = idle_samples_->idle();
     t.samples = std::move(samples_);
     quoted_calls_ = quoted_.Take(&t);
     FinishDevices(&result.analysis);
@@ -121,6 +120,11 @@ class WindowedAnalysis::Impl {
     JudgeRun(&result.analysis);
     result.analysis.places = places_.TakeTexts();
     result.analysis.internal_error = std::move(internal_error_);
+    if (idle_samples_ != nullptr) {
+      result.idle_at_samples = idle_samples_->idle();
+      // Where there is none, none is idle.
+      if (result.analysis.devices.empty()) result.idle_at_samples.assign(t.samples.size(), false);
+    }
     counts_.waits_given_up = waits_.given_up;
     result.counts = counts_;
     result.timeline = std::move(t);
