@@ -202,7 +202,7 @@ WindowedResult InWindows(const Timeline& timeline, const Options& options,
 }
 
 struct Compared {
-  int steps = 0, steady = 0, warm_up = 0, stalls = 0, marked = 0;
+  int steps = 0, steady = 0, warm_up = 0, stalls = 0, marked = 0, other_verdicts = 0;
 };
 
 void ExpectSame(const Timeline& unlinked, const Options& options,
@@ -224,9 +224,15 @@ void ExpectSame(const Timeline& unlinked, const Options& options,
     compared->steps += !expected.steps[d].steps.empty();
     compared->marked += expected.steps[d].source == StepSource::kNvtx;
   }
+  const double speedup =
+      found.analysis.verdict.upper_bound_speedup / expected.verdict.upper_bound_speedup;
+  if (expected.verdict.steady && found.analysis.verdict.steady) {
+    // Near a limit of the verdict it may fall on the other side.
+    compared->other_verdicts += found.analysis.verdict.kind != expected.verdict.kind;
+    if (found.analysis.verdict.kind != expected.verdict.kind) return;
+  }
   EXPECT_EQ(VerdictText(found.analysis.verdict), VerdictText(expected.verdict));
-  EXPECT_NEAR(found.analysis.verdict.upper_bound_speedup / expected.verdict.upper_bound_speedup, 1,
-              0.02);
+  EXPECT_NEAR(speedup, 1, 0.02);
   compared->steady += expected.verdict.steady.has_value();
   compared->warm_up += expected.verdict.kind == "warmup";
   compared->stalls += expected.verdict.kind == "periodic_stall";
@@ -234,7 +240,7 @@ void ExpectSame(const Timeline& unlinked, const Options& options,
 
 TEST(WindowedSteps, AreThoseOfTheWholeAndSoIsTheVerdict) {
   Compared compared;
-  for (uint32_t seed = 0; seed < 400; ++seed) {
+  for (uint32_t seed = 0; seed < 400 && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     const Timeline timeline = RandomLoop(seed).Make();
     ExpectSame(timeline, {}, Horizons(timeline, seed), &compared);
@@ -243,6 +249,8 @@ TEST(WindowedSteps, AreThoseOfTheWholeAndSoIsTheVerdict) {
   EXPECT_GT(compared.steps, 100);
   EXPECT_GT(compared.steady, 50);
   EXPECT_GT(compared.marked, 20);
+  EXPECT_GT(compared.stalls, 10);
+  EXPECT_LE(compared.other_verdicts, compared.steady / 50);
 }
 
 // A regular loop, as networks train: the host waits once a step.

@@ -26,14 +26,10 @@ void StepMatcher::Flush(std::vector<StepSync>* syncs, StepCutter* cutter, StepLi
   };
   for (; before(next_sync_); ++next_sync_) {
     if (first_) continue;  // what came before the first item is no part of the sequence
-    TokenMeaning sync;
-    sync.sync = (*syncs)[next_sync_].symbol;
-    Token(sync, false, cutter, steps);
+    Token((*syncs)[next_sync_].symbol, cutter, steps);
   }
   first_ = false;
-  const bool alone = joined_ || open_->work.kind == OpKind::kGraph;
-  Token(MeaningOfWork(open_->work, open_->graph_id, joined_, rule_.with_shapes), alone, cutter,
-        steps);
+  Token(-1, cutter, steps);
   open_.reset();
   constexpr size_t kWorthMoving = 1'024;
   if (next_sync_ > kWorthMoving) {
@@ -42,11 +38,19 @@ void StepMatcher::Flush(std::vector<StepSync>* syncs, StepCutter* cutter, StepLi
   }
 }
 
-void StepMatcher::Token(const TokenMeaning& meaning, bool alone, StepCutter* cutter,
-                        StepList* steps) {
-  const bool begins =
-      rule_.each_launch ? alone : meaning == *rule_.at && (!rule_.previous || previous_fits_);
-  previous_fits_ = rule_.previous && meaning == *rule_.previous;
+bool StepMatcher::Fits(int32_t sync, const TokenMeaning& meaning) const {
+  if (sync >= 0 || meaning.sync >= 0) return sync == meaning.sync;
+  // Nearly all that is nothing of the kind is seen by this alone.
+  if (!joined_ && (open_->work.name != meaning.work.name || open_->work.kind != meaning.work.kind))
+    return false;
+  return MeaningOfWork(open_->work, open_->graph_id, joined_, rule_.with_shapes) == meaning;
+}
+
+void StepMatcher::Token(int32_t sync, StepCutter* cutter, StepList* steps) {
+  const bool begins = rule_.each_launch
+                          ? sync < 0 && (joined_ || open_->work.kind == OpKind::kGraph)
+                          : (!rule_.previous || previous_fits_) && Fits(sync, *rule_.at);
+  previous_fits_ = rule_.previous && Fits(sync, *rule_.previous);
   const int64_t start_ns = std::max(open_->start_ns, run_begin_ns_);
   if (begins) {
     ++begins_;

@@ -46,7 +46,9 @@ class StepMatcher {
 
  private:
   void Flush(std::vector<StepSync>* syncs, StepCutter* cutter, StepList* steps);
-  void Token(const TokenMeaning& meaning, bool alone, StepCutter* cutter, StepList* steps);
+  // The item that is open, or a synchronisation before it (its symbol, else -1).
+  void Token(int32_t sync, StepCutter* cutter, StepList* steps);
+  bool Fits(int32_t sync, const TokenMeaning& meaning) const;
 
   StepRule rule_;
   int64_t run_begin_ns_;

@@ -154,6 +154,7 @@ void StepTracker::Release(int64_t before_ns) {
       return a.submitted_ns < b.submitted_ns;
     });
   }
+  std::vector<StepSync>& syncs = syncs_[process_].syncs;
   size_t released = 0;
   for (; released < queue_.size(); ++released) {
     const QueuedItem& item = queue_[released];
@@ -162,7 +163,7 @@ void StepTracker::Release(int64_t before_ns) {
     if (marker_matcher_) {
       marker_matcher_->Add(item, &cutter_, &loop_.steps);
     } else {
-      matcher_->Add(item, &syncs_[process_].syncs, &cutter_, &loop_.steps);
+      matcher_->Add(item, &syncs, &cutter_, &loop_.steps);
     }
   }
   queue_.erase(queue_.begin(), queue_.begin() + static_cast<ptrdiff_t>(released));

@@ -19,6 +19,7 @@
 #ifndef GPUPROBE_TOOLS_WINDOWED_STEP_TRACKER_H_
 #define GPUPROBE_TOOLS_WINDOWED_STEP_TRACKER_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -39,6 +40,11 @@ namespace gpuprobe::tools {
 
 // As many as step_pattern.h samples of a run; some 90 bytes each while they are kept.
 inline constexpr size_t kLearntOps = 400'000;
+
+// As many of each device as take the memory of two, a quarter of that at least.
+inline size_t LearntOps(size_t of_one, size_t devices) {
+  return devices <= 2 ? of_one : std::max(of_one / 4, 2 * of_one / devices);
+}
 
 // A stretch of a device that has just been measured.
 struct MeasuredStretch {

@@ -74,8 +74,10 @@ class WindowedAnalysis::Impl {
         verdict_(outline.timeline.devices.size(), options, communication_names_) {
     work_.timeline = std::move(outline.timeline);
     work_.timeline.samples.clear();
-    for (size_t d = 0; d < work_.timeline.devices.size(); ++d)
-      devices_.emplace_back(static_cast<int32_t>(d), limits.kept_gaps, limits.learnt_ops);
+    const size_t count = work_.timeline.devices.size();
+    learnt_ops_ = LearntOps(limits.learnt_ops, count);
+    for (size_t d = 0; d < count; ++d)
+      devices_.emplace_back(static_cast<int32_t>(d), limits.kept_gaps, learnt_ops_);
     first_of_thread_.assign(work_.timeline.threads.size() + 1, 0);
     FindFirstDevices();
     ExpectPhases(outline.operations);
@@ -548,7 +550,7 @@ class WindowedAnalysis::Impl {
       if (within == nullptr) {
         counts_.other_loops += device.steps.other_loops();
         counts_.steps_not_listed += steps.count - steps.steps.size();
-        if (device.steps.learnt_a_part()) counts_.steps_learnt = limits_.learnt_ops;
+        if (device.steps.learnt_a_part()) counts_.steps_learnt = learnt_ops_;
       }
       analysis->steps.push_back(std::move(steps));
     }
@@ -607,6 +609,7 @@ class WindowedAnalysis::Impl {
 
   const Options options_;
   const WindowLimits limits_;
+  size_t learnt_ops_ = 0;  // of each device
   ActivityCounter* const activity_;
   const std::vector<std::pair<int32_t, int32_t>> process_devices_;
   LoadedRun work_;  // its timeline: the records at hand

@@ -55,7 +55,8 @@ struct WindowLimits {
   size_t kept_gaps = 1'000;        // of each device; some hundred bytes and its parts each
   size_t most_calls = 2'000'000;   // kept for a device that is idle; 56 bytes each
   size_t most_unmatched = 65'536;  // submissions that are remembered until their work comes
-  size_t learnt_ops = kLearntOps;  // of each device, from which its steps are learnt
+  // Of each device, from which its steps are learnt; of many devices fewer (step_tracker.h).
+  size_t learnt_ops = kLearntOps;
 };
 
 // What is known of a run before its records.
