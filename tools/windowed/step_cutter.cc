@@ -15,6 +15,10 @@ void StepCutter::Count(const Part& part, int64_t until_ns, Open* open) {
   // alone.
   constexpr size_t kLookedAt = 16;
   std::vector<StepPlace>& places = open->places;
+  if (!places.empty() && places.back().where == part.where && places.back().cause == part.cause) {
+    places.back().ns += ns;
+    return;
+  }
   for (size_t i = places.size(), left = kLookedAt; i-- > 0 && left > 0; --left) {
     StepPlace& place = places[i];
     if (place.where != part.where || place.cause != part.cause) continue;

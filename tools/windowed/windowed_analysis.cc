@@ -80,6 +80,7 @@ class WindowedAnalysis::Impl {
       devices_.emplace_back(static_cast<int32_t>(d), limits.kept_gaps, learnt_ops_);
     first_of_thread_.assign(work_.timeline.threads.size() + 1, 0);
     FindFirstDevices();
+    ExpectIdle();
     ExpectPhases(outline.operations);
     if (with_idle_samples) idle_samples_ = std::make_unique<IdleSamples>(samples_);
     IndexSamples();
@@ -199,6 +200,15 @@ class WindowedAnalysis::Impl {
       first_of_thread_[i] += first_of_thread_[i - 1];
     const size_t of_no_thread = samples_.size() - first_of_thread_.back();  // they come first
     for (size_t& first : first_of_thread_) first += of_no_thread;
+  }
+
+  // From the beginning of the user's window on a device is idle until its first operation comes.
+  void ExpectIdle() {
+    if (!options_.from_ns) return;
+    for (const auto& [process, device] : process_devices_) {
+      if (device >= 0 && IsWanted(process, device))
+        devices_[static_cast<size_t>(device)].open_ns = *options_.from_ns;
+    }
   }
 
   // Devices and processes that are looked at, and no window of the user's.
@@ -425,6 +435,11 @@ class WindowedAnalysis::Impl {
 
   void Carry(const HostView& host, int64_t end_ns) {
     Timeline& t = work_.timeline;
+    for (DeviceInWindows& device : devices_) {
+      // What lies before its first operation is start, whatever others did.
+      if (!device.began && t.calls.size() >= limits_.most_calls)
+        device.open_ns = std::max(device.open_ns, end_ns);
+    }
     CarryRule rule;
     rule.end_ns = end_ns;
     rule.previous_ns = previous_ns_;
