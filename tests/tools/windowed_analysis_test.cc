@@ -207,6 +207,13 @@ TEST_P(RandomWindows, GiveTheFiguresOfTheWhole) {
   }
 }
 
+// The user's window begins long before the first operation of a device, which others use.
+TEST_P(RandomWindows, KeepWhatOthersDidBeforeTheFirstOperation) {
+  Case c = RandomTimeline(4'774, GetParam()).Make();
+  c.options.min_gap_ns = 0;
+  ExpectSameAsWhole(c.timeline, c.options, Horizons(4'774, GetParam()));
+}
+
 INSTANTIATE_TEST_SUITE_P(Ticks, RandomWindows, testing::Values(1, 7'000, 40'000, 10'000'000));
 
 // 150 records last longer than any operation lags its call, here.

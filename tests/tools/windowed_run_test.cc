@@ -304,6 +304,35 @@ TEST(LoadInWindows, ReadsTracesOfTheRepository) {
   }
 }
 
+TEST(LoadInWindows, FoldsHostSamplesOfWhichThereAreTooMany) {
+  const std::string path =
+      std::string(GPUPROBE_SOURCE_DIR) + "/tests/testdata/format_v1_samples.gpuprobe";
+  const auto whole = LoadRun(FindInputFiles({path}));
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  WindowedOptions windows = Windows(1'000);
+  windows.most_samples = whole->timeline.samples.size() / 4;
+  const auto found = LoadInWindows(FindInputFiles({path}), windows);
+  ASSERT_TRUE(found.ok()) << found.status();
+  const auto sums = [](const Timeline& timeline) {
+    std::map<int32_t, std::vector<int64_t>> by_thread;
+    for (const HostSample& sample : timeline.samples) {
+      std::vector<int64_t>& sum = by_thread[sample.thread];
+      sum.resize(4);
+      sum[0] += sample.interval_ns;
+      sum[1] += sample.cpu_ns;
+      sum[2] += sample.runnable_ns;
+      sum[3] = sample.time_ns;
+    }
+    return by_thread;
+  };
+  EXPECT_LE(found->run.timeline.samples.size(), windows.most_samples);
+  EXPECT_EQ(sums(found->run.timeline), sums(whole->timeline));
+  const auto& notices = found->run.notices;
+  EXPECT_TRUE(std::any_of(notices.begin(), notices.end(), [](const std::string& notice) {
+    return notice.starts_with("host samples: ");
+  }));
+}
+
 TEST(LoadInWindows, KeepsTheLongestGaps) {
   TempFolder folder;
   Job job(2, 411, 60);
