@@ -30,6 +30,7 @@
 #include "tools/windowed/run_phases.h"
 #include "tools/windowed/verdict_counts.h"
 #include "tools/windowed/window_carry.h"
+#include "tools/windowed/window_samples.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -66,7 +67,7 @@ class WindowedAnalysis::Impl {
         limits_(limits),
         activity_(activity),
         process_devices_(std::move(outline.process_devices)),
-        samples_(std::move(outline.timeline.samples)),
+        samples_(std::move(outline.timeline.samples), outline.timeline.threads.size()),
         places_(work_.timeline),
         present_(outline.timeline.devices.size(), false),
         seen_correlation_(outline.timeline.processes.size(), 0),
@@ -78,12 +79,10 @@ class WindowedAnalysis::Impl {
     learnt_ops_ = LearntOps(limits.learnt_ops, count);
     for (size_t d = 0; d < count; ++d)
       devices_.emplace_back(static_cast<int32_t>(d), limits.kept_gaps, learnt_ops_);
-    first_of_thread_.assign(work_.timeline.threads.size() + 1, 0);
     FindFirstDevices();
     ExpectIdle();
     ExpectPhases(outline.operations);
-    if (with_idle_samples) idle_samples_ = std::make_unique<IdleSamples>(samples_);
-    IndexSamples();
+    if (with_idle_samples) idle_samples_ = std::make_unique<IdleSamples>(samples_.all());
   }
 
   void Add(RecordWindow window) {
@@ -116,7 +115,7 @@ class WindowedAnalysis::Impl {
     t.events.clear();
     t.overheads.clear();
     t.untimed = std::move(untimed_);
-    t.samples = std::move(samples_);
+    t.samples = samples_.Release();
     quoted_calls_ = quoted_.Take(&t);
     FinishDevices(&result.analysis);
     result.analysis.waits = waits_.Take();
@@ -192,16 +191,6 @@ class WindowedAnalysis::Impl {
     }
   }
 
-  void IndexSamples() {
-    for (const HostSample& sample : samples_) {
-      if (sample.thread >= 0) ++first_of_thread_[static_cast<size_t>(sample.thread) + 1];
-    }
-    for (size_t i = 1; i < first_of_thread_.size(); ++i)
-      first_of_thread_[i] += first_of_thread_[i - 1];
-    const size_t of_no_thread = samples_.size() - first_of_thread_.back();  // they come first
-    for (size_t& first : first_of_thread_) first += of_no_thread;
-  }
-
   // From the beginning of the user's window on a device is idle until its first operation comes.
   void ExpectIdle() {
     if (!options_.from_ns) return;
@@ -226,23 +215,6 @@ class WindowedAnalysis::Impl {
     return (!options_.device || *options_.device == device) && InScope(process);
   }
 
-  // Samples from `begin_ns` on whose interval begins by `end_ns`.
-  void TakeSamples(int64_t begin_ns, int64_t end_ns) {
-    std::vector<HostSample>& window = work_.timeline.samples;
-    window.clear();
-    sample_of_run_.clear();
-    for (size_t thread = 0; thread + 1 < first_of_thread_.size(); ++thread) {
-      const auto end = samples_.begin() + static_cast<ptrdiff_t>(first_of_thread_[thread + 1]);
-      auto at =
-          std::partition_point(samples_.begin() + static_cast<ptrdiff_t>(first_of_thread_[thread]),
-                               end, [&](const HostSample& s) { return s.time_ns < begin_ns; });
-      for (; at != end && at->time_ns - at->interval_ns <= end_ns; ++at) {
-        window.push_back(*at);
-        sample_of_run_.push_back(static_cast<int32_t>(at - samples_.begin()));
-      }
-    }
-  }
-
   int64_t LookBackNs() const { return samples_.empty() ? kLookBackNs : kLookBackWithSamplesNs; }
 
   // --- one window -------------------------------------------------------------------------------
@@ -262,7 +234,7 @@ class WindowedAnalysis::Impl {
     const WindowContext context = {scope,
                                    options_,
                                    communication_names_,
-                                   sample_of_run_,
+                                   samples_.of_run(),
                                    phases_,
                                    end_ns,
                                    last,
@@ -350,7 +322,8 @@ class WindowedAnalysis::Impl {
       if (call.end_ns >= previous_ns_) begin_ns = std::min(begin_ns, call.start_ns);
     }
     const int64_t end_ns = last ? kNever : LatestStart() + kSampleReachNs;
-    TakeSamples(begin_ns == kLongAgo ? kLongAgo : begin_ns - LookBackNs(), end_ns);
+    samples_.Take(begin_ns == kLongAgo ? kLongAgo : begin_ns - LookBackNs(), end_ns,
+                  &work_.timeline.samples);
   }
 
   int64_t LatestStart() const {
@@ -628,10 +601,8 @@ class WindowedAnalysis::Impl {
   ActivityCounter* const activity_;
   const std::vector<std::pair<int32_t, int32_t>> process_devices_;
   LoadedRun work_;  // its timeline: the records at hand
-  std::vector<HostSample> samples_;
+  WindowSamples samples_;
   std::unique_ptr<IdleSamples> idle_samples_;
-  std::vector<size_t> first_of_thread_;  // in samples_
-  std::vector<int32_t> sample_of_run_;   // by index in the window
   Places places_;
   std::vector<DeviceInWindows> devices_;
   std::vector<bool> present_;  // by device: has operations without times in scope
