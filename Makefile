@@ -9,7 +9,7 @@ CMAKE_ARGS ?=
 SETUP ?= scripts/setup
 
 .DEFAULT_GOAL := build
-.PHONY: build reader test fuzzers demo bench bench-smoke asan tsan fuzz format lint package clean help
+.PHONY: build reader test fuzzers demo bench bench-smoke bench-gpu asan tsan fuzz format lint package clean help
 
 build:  ## install what is missing, configure, build all into build/ (ships: build/dist)
 	@$(SETUP)
@@ -47,6 +47,9 @@ bench: build  ## run the benchmarks (minutes)
 
 bench-smoke: build  ## run each benchmark for about a second: do they work
 	@scripts/bench --smoke
+
+bench-gpu: build  ## everything that is measured on a GPU, 25 minutes; results in build/bench-gpu-results
+	@python3 bench/gpu/all.py
 
 asan:  ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(SETUP)

@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
 # What would other columns gain: lanes, tick grid, prediction?
-gpuprobe_bench(bench_encoding SOURCES bench_encoding.cc LIBS gpuprobe_proto_write ${ZSTD_STATIC_LIBRARY})
+gpuprobe_bench(bench_encoding SOURCES encoding/bench_encoding.cc LIBS gpuprobe_proto_write ${ZSTD_STATIC_LIBRARY})

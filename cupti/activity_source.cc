@@ -95,6 +95,7 @@ bool ActivitySource::Start(const CuptiApi* api, const ActivityOptions& options,
     return false;
   }
   SetLatencyTimestamps();
+  SetHwTrace();
   const Refusal refusal = Attach();
   if (refusal.result != kSuccess) {
     if (latency_changed_) api_->ActivityEnableLatencyTimestamps(0);
@@ -179,6 +180,13 @@ void ActivitySource::SetLatencyTimestamps() {
   const Result result = CallIfThere(api_->ActivityEnableLatencyTimestamps, uint8_t{1});
   latency_changed_ = result == kSuccess;
   NoteAttribute("LATENCY_TIMESTAMPS", 1, result);
+}
+
+// Before the first context, and for good: CUPTI cannot take it back, so it stays on while we step
+// aside. A refusal (any GPU before Blackwell, no libnvperf_host.so) leaves the other way of timing.
+void ActivitySource::SetHwTrace() {
+  if (!options_.hw_trace) return;
+  NoteAttribute("HW_TRACE", 1, CallIfThere(api_->ActivityEnableHwTrace, uint8_t{1}));
 }
 
 void ActivitySource::RestoreAttributes() {

@@ -32,6 +32,7 @@ struct ActivityOptions {
   bool overhead = true;
   bool graph_nodes = false;  // node level instead of graph level
   bool latency_timestamps = false;
+  bool hw_trace = false;       // the GPU's own event system; Blackwell and later
   bool markers = false;        // NVTX; they come only from NVTX modules attached to it
   bool zeroed_buffers = true;  // CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER
   uint32_t device_buffers_preallocated = 0;  // 0: CUPTI's default
@@ -98,6 +99,7 @@ class ActivitySource {
   bool SubscriberSlotIsFree();
   Refusal Attach();
   void SetLatencyTimestamps();
+  void SetHwTrace();
   void SetAttributes();
   void RestoreAttributes();
   void EnableKinds();

@@ -183,6 +183,7 @@ void TakeSymbols(CuptiApi* api, SymbolTable* symbols) {
   symbols->Take(&api->ActivityEnableDriverApi, "cuptiActivityEnableDriverApi", Need::kOptional);
   symbols->Take(&api->ActivityEnableLatencyTimestamps, "cuptiActivityEnableLatencyTimestamps",
                 Need::kOptional);
+  symbols->Take(&api->ActivityEnableHwTrace, "cuptiActivityEnableHWTrace", Need::kOptional);
   symbols->Take(&api->SetThreadIdType, "cuptiSetThreadIdType", Need::kOptional);
   symbols->Take(&api->InitializeInjectionNvtx2, "InitializeInjectionNvtx2", Need::kOptional);
   symbols->Take(&api->GetThreadIdType, "cuptiGetThreadIdType", Need::kOptional);

@@ -45,6 +45,7 @@ struct CuptiApi {
   Result (*ActivityEnableRuntimeApi)(uint32_t cbid, uint8_t enable) = nullptr;  // optional (12.?)
   Result (*ActivityEnableDriverApi)(uint32_t cbid, uint8_t enable) = nullptr;   // optional
   Result (*ActivityEnableLatencyTimestamps)(uint8_t enable) = nullptr;          // optional
+  Result (*ActivityEnableHwTrace)(uint8_t enable) = nullptr;                    // optional (12.8)
   Result (*SetThreadIdType)(int32_t type) = nullptr;                            // optional
   Result (*Subscribe)(void** subscriber, void* callback, void* user) = nullptr;
   Result (*Unsubscribe)(void* subscriber) = nullptr;

@@ -50,6 +50,11 @@ struct DecodeStats {
 // where it wants the ends of NVTX ranges. Explicit
 // callbacks instead of a template parameter would cost an indirect call a record; the
 // implementation is a template in record_decode_inl.h, included by the one user.
+//
+// A sink may have bool TakeKnownCall(const ApiRecord&) and bool TakeKnownKernel(const
+// KernelInBuffer&). They are asked first, about runtime calls and kernels of our own walk: true
+// means taken, false that nothing has happened and On... follows. Nobody has looked at the times
+// then: what is not plainly a time has to be refused.
 class BufferDecoder {
  public:
   // `api` may be nullptr or lack ActivityGetNextRecord (recordings): then there is no verification
@@ -87,6 +92,14 @@ class BufferDecoder {
     return kind < kKindLimit ? layout_.size_bytes[kind] : 0;
   }
 
+  // Size of the kind's records if the sink may be asked about them first; more than any buffer has
+  // if not.
+  template <class Sink>
+  size_t UsualBytes(Kind kind) const;
+  template <class Sink>
+  bool TakeUsualCall(const uint8_t* record, Sink* sink);
+  template <class Sink>
+  bool TakeUsualKernel(const uint8_t* record, size_t size, Sink* sink);
   template <class Sink>
   void DecodeByOwnWalk(uint8_t* buffer, size_t valid_bytes, Sink* sink, DecodeStats* stats);
   template <class Sink>

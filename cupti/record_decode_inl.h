@@ -5,6 +5,7 @@
 #ifndef GPUPROBE_CUPTI_RECORD_DECODE_INL_H_
 #define GPUPROBE_CUPTI_RECORD_DECODE_INL_H_
 
+#include <concepts>
 #include <cstring>
 
 #include "cupti/api_calls.h"
@@ -13,6 +14,28 @@
 #include "cupti/record_layout.h"
 
 namespace gpuprobe::cupti {
+
+// The fields of a kernel record where they stand, read when they are asked for: a sink that refuses
+// a record after a look at three of them has not paid for the others. Nothing is judged or counted.
+struct KernelInBuffer {
+  using At = offset::Kernel;
+  const uint8_t* r;
+  size_t size;  // at least MinimumRecordSize
+
+  int64_t start_ns() const { return LoadI64(r + At::start); }
+  int64_t end_ns() const { return LoadI64(r + At::end); }
+  uint32_t device() const { return LoadU32(r + At::device); }
+  uint32_t context() const { return LoadU32(r + At::context); }
+  uint32_t stream() const { return LoadU32(r + At::stream); }
+  uint32_t correlation() const { return LoadU32(r + At::correlation); }
+  bool plain() const;
+  uint16_t how() const {
+    const bool device_launched = LoadIfPresent<uint8_t>(r, size, At::device_launched, 0) != 0;
+    return static_cast<uint16_t>(LoadU8(r + At::launch_type) | device_launched << 8);
+  }
+  uint64_t shape_word(size_t i) const;
+};
+
 namespace decode_internal {
 
 // How far ahead of the walk memory is asked for: another core has written the buffer, and the
@@ -83,6 +106,46 @@ static_assert(offsetof(KernelRecord, grid_z) == offsetof(KernelRecord, grid_x) +
                   offsetof(KernelRecord, dynamic_shared_bytes) + 4 &&
               offsetof(KernelRecord, registers_per_thread) ==
                   offsetof(KernelRecord, local_bytes_per_thread) + 4);
+
+}  // namespace decode_internal
+
+// Neither of a graph nor with latency timestamps.
+inline bool KernelInBuffer::plain() const {
+  const uint64_t queued = LoadU64(r + At::queued), submitted = LoadU64(r + At::submitted);
+  const uint64_t graph = LoadU32(r + At::graph_id) | LoadU64(r + At::graph_node_id);
+  if ((graph | queued | submitted) == 0) [[likely]] {
+    return true;
+  }
+  return graph == 0 && decode_internal::LoadLatencyTime(r + At::queued) == 0 &&
+         decode_internal::LoadLatencyTime(r + At::submitted) == 0;
+}
+
+// As LoadKernel puts the launch configuration together, from `name` on.
+[[gnu::always_inline]] inline uint64_t KernelInBuffer::shape_word(size_t i) const {
+  const bool clusters = size >= At::cluster_z + sizeof(uint32_t);
+  switch (i) {
+    case 0:
+      return LoadU64(r + At::name);
+    case 1:
+      return LoadU64(r + At::grid_x);
+    case 2:
+      return LoadU64(r + At::grid_z);
+    case 3:
+      return LoadU64(r + At::block_y);
+    case 4:
+      return clusters ? LoadU64(r + At::cluster_x) : 0;
+    case 5:
+      return decode_internal::Pair(clusters ? LoadU32(r + At::cluster_z) : 0,
+                                   LoadU32(r + At::static_shared));
+    case 6:
+      return decode_internal::Pair(LoadU32(r + At::dynamic_shared),
+                                   LoadU32(r + At::shared_executed));
+    default:
+      return decode_internal::Pair(LoadU32(r + At::local_per_thread), LoadU16(r + At::registers));
+  }
+}
+
+namespace decode_internal {
 
 inline KernelRecord LoadKernel(const uint8_t* r, size_t size, DecodeStats* stats) {
   using At = offset::Kernel;
@@ -196,7 +259,7 @@ inline GraphRecord LoadGraph(const uint8_t* r, size_t size, DecodeStats* stats) 
   return graph;
 }
 
-inline ApiRecord LoadApi(ApiDomain domain, const uint8_t* r) {
+[[gnu::always_inline]] inline ApiRecord LoadApi(ApiDomain domain, const uint8_t* r) {
   using At = offset::Api;
   ApiRecord call;
   call.start_ns = LoadI64(r + At::start);
@@ -299,6 +362,13 @@ inline StreamRecord LoadStream(const uint8_t* r) {
           static_cast<uint8_t>(LoadU32(r + At::flag))};
 }
 
+// Whether a sink is asked first what it takes without further questions.
+template <class Sink>
+concept TakesKnown = requires(Sink sink, const KernelInBuffer& kernel, const ApiRecord& call) {
+  { sink.TakeKnownKernel(kernel) } -> std::same_as<bool>;
+  { sink.TakeKnownCall(call) } -> std::same_as<bool>;
+};
+
 }  // namespace decode_internal
 
 template <class Sink>
@@ -317,25 +387,41 @@ void BufferDecoder::Decode(uint8_t* buffer, size_t valid_bytes, Sink* sink, Deco
 template <class Sink>
 void BufferDecoder::DecodeByOwnWalk(uint8_t* buffer, size_t valid_bytes, Sink* sink,
                                     DecodeStats* stats) {
+  using decode_internal::kCacheLineBytes;
+  using decode_internal::kPrefetchBytes;
   const uint8_t* const end = buffer + valid_bytes;
   uint8_t* record = buffer;
+  const size_t usual_call_bytes = UsualBytes<Sink>(Kind::kRuntime);
+  const size_t usual_kernel_bytes = UsualBytes<Sink>(Kind::kConcurrentKernel);
+  uint64_t taken = 0;
   while (static_cast<size_t>(end - record) >= kRecordAlignment_bytes) {
     const uint32_t kind = LoadU32(record);
-    const size_t size = SizeOfKind(kind);
-    if (size == 0 || size > static_cast<size_t>(end - record)) break;
-    __builtin_prefetch(record + decode_internal::kPrefetchBytes);
-    // Most records are calls, and nothing else about them has to be asked.
-    if (kind == static_cast<uint32_t>(Kind::kRuntime) && size >= MinimumRecordSize(kind)) {
-      DecodeApi(ApiDomain::kRuntime, record, size, end, sink, stats);
-    } else {
-      for (size_t at = decode_internal::kCacheLineBytes; at < size;
-           at += decode_internal::kCacheLineBytes) {
-        __builtin_prefetch(record + decode_internal::kPrefetchBytes + at);
+    const size_t left = static_cast<size_t>(end - record);
+    __builtin_prefetch(record + kPrefetchBytes);
+    if (kind == static_cast<uint32_t>(Kind::kRuntime)) {
+      if (usual_call_bytes <= left && TakeUsualCall(record, sink)) {
+        ++taken;
+        record += usual_call_bytes;
+        continue;
       }
-      DecodeRecord(kind, record, size, end, sink, stats);
+    } else {
+      // All lines of the largest usual record, a kernel's 216 bytes.
+      __builtin_prefetch(record + kPrefetchBytes + kCacheLineBytes);
+      __builtin_prefetch(record + kPrefetchBytes + 2 * kCacheLineBytes);
+      __builtin_prefetch(record + kPrefetchBytes + 3 * kCacheLineBytes);
+      if (kind == static_cast<uint32_t>(Kind::kConcurrentKernel) && usual_kernel_bytes <= left &&
+          TakeUsualKernel(record, usual_kernel_bytes, sink)) {
+        ++taken;
+        record += usual_kernel_bytes;
+        continue;
+      }
     }
+    const size_t size = SizeOfKind(kind);
+    if (size == 0 || size > left) break;
+    DecodeRecord(kind, record, size, end, sink, stats);
     record += size;
   }
+  stats->records += taken;
   if (record == end) return;
   const size_t left = static_cast<size_t>(end - record);
   const uint32_t kind = left >= kRecordAlignment_bytes ? LoadU32(record) : 0;
@@ -381,6 +467,37 @@ void BufferDecoder::DecodeByCuptiWalk(uint8_t* buffer, size_t valid_bytes, const
     current = next;
   }
   stats->undecodable_bytes += static_cast<size_t>(end - decoded_to);
+}
+
+template <class Sink>
+size_t BufferDecoder::UsualBytes(Kind kind) const {
+  const auto number = static_cast<uint32_t>(kind);
+  const size_t size = SizeOfKind(number);
+  const bool usual =
+      decode_internal::TakesKnown<Sink> && size != 0 && size >= MinimumRecordSize(number);
+  return usual ? size : SIZE_MAX;
+}
+
+template <class Sink>
+[[gnu::always_inline]] inline bool BufferDecoder::TakeUsualCall(const uint8_t* record, Sink* sink) {
+  if constexpr (decode_internal::TakesKnown<Sink>) {
+    if (IsChatter(ApiDomain::kRuntime, LoadU32(record + offset::Api::cbid)) ||
+        !sink->TakeKnownCall(decode_internal::LoadApi(ApiDomain::kRuntime, record))) {
+      return false;
+    }
+    RememberRuntimeCall(decode_internal::LoadApi(ApiDomain::kRuntime, record));
+    return true;
+  }
+  return false;
+}
+
+template <class Sink>
+[[gnu::always_inline]] inline bool BufferDecoder::TakeUsualKernel(const uint8_t* record,
+                                                                  size_t size, Sink* sink) {
+  if constexpr (decode_internal::TakesKnown<Sink>) {
+    return sink->TakeKnownKernel(KernelInBuffer{record, size});
+  }
+  return false;
 }
 
 template <class Sink>

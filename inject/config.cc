@@ -38,6 +38,10 @@ constexpr Setting kSettings[] = {
      "CUDA graphs node by node instead of as a whole (slows graph replay)"},
     {"GPUPROBE_LATENCY_TIMESTAMPS", SettingType::kBool, AT(latency_timestamps), 0, 0, 1,
      "queued and submitted times of each kernel"},
+    {"GPUPROBE_HW_TRACE", SettingType::kBool, AT(hw_trace), 0, 0, 1,
+     "kernels timed by the GPU's own event system (Blackwell and later, CUPTI 12.8; not tried "
+     "there "
+     "by us; elsewhere refused, which `info` shows)"},
     {"GPUPROBE_SAMPLE_HZ", SettingType::kInteger, AT(sample_hz), 100, 0, 1000,
      "looks a second at what the host's threads do; 0: none"},
     {"GPUPROBE_SAMPLE_PYTHON", SettingType::kBool, AT(sample_python), 1, 0, 1,

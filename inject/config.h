@@ -8,6 +8,7 @@
 #ifndef GPUPROBE_INJECT_CONFIG_H_
 #define GPUPROBE_INJECT_CONFIG_H_
 
+#include <climits>
 #include <cstddef>
 #include <cstdint>
 
@@ -33,8 +34,9 @@ struct Config {
   bool nvtx;
   bool graph_nodes;
   bool latency_timestamps;
+  bool hw_trace;
   bool verbose;
-  char out[1024];  // GPUPROBE_OUT: directory of the run; empty: see doors.cc
+  char out[PATH_MAX];  // GPUPROBE_OUT: directory of the run; empty: see doors.cc
   char cupti_path[512];
 };
 

@@ -29,6 +29,9 @@ namespace {
 constexpr char kLibraryName[] = "libgpuprobe.so";
 constexpr char kInjectionVariable[] = "CUDA_INJECTION64_PATH";
 constexpr char kOutVariable[] = "GPUPROBE_OUT";
+// GPUPROBE_OUT of the children of a process that cannot make an absolute path of it: they would
+// take the relative one from where they are, and write somewhere else.
+constexpr char kNowhere[] = "/dev/null/GPUPROBE_OUT";
 constexpr char kNvtxVariable[] = "NVTX_INJECTION64_PATH";
 // Set by us. Children inherit the second door, which this process needs: they have to know that it
 // is not theirs.
@@ -92,17 +95,24 @@ bool DefaultDirectory(char* out, size_t size) {
   return n > 0 && static_cast<size_t>(n) < size;
 }
 
+bool NoDirectory(const char* why) {
+  g_run.directory[0] = '\0';
+  g_run.no_directory = why;
+  return false;
+}
+
 // The directory of the run as an absolute path; the variable may be relative to where the job
-// started. Stays empty where there is none or it is too long: the trace file cannot be made then.
+// started. Never cut: that would be another place.
 bool SetDirectory(const char* value) {
   char cwd[PATH_MAX] = "";
   const bool absolute = value[0] == '/';
-  if (!absolute && !WorkingDirectory(cwd, sizeof cwd)) return false;
+  if (!absolute && !WorkingDirectory(cwd, sizeof cwd)) {
+    return NoDirectory("GPUPROBE_OUT is relative, and there is no working directory");
+  }
   const int n = std::snprintf(g_run.directory, sizeof g_run.directory, "%s%s%s", cwd,
                               absolute ? "" : "/", value);
   if (n > 0 && static_cast<size_t>(n) < sizeof g_run.directory) return true;
-  g_run.directory[0] = '\0';
-  return false;
+  return NoDirectory("the path of GPUPROBE_OUT is too long");
 }
 
 void RememberStderr() {
@@ -114,7 +124,7 @@ void RememberStderr() {
 
 // What the environment says about this process, and what it has to say to the children.
 void PrepareEnvironment() {
-  char path[PATH_MAX], directory[1024], preload[8192], own_pid[16];
+  char path[PATH_MAX], preload[8192], own_pid[16];
   EnvEntry changes[5];
   size_t count = 0;
   const bool have_path = OwnPath(path, sizeof path);
@@ -136,12 +146,15 @@ void PrepareEnvironment() {
   }
   const char* out = GetEnv(kOutVariable);
   if (out == nullptr || out[0] == '\0') {
-    if (DefaultDirectory(directory, sizeof directory) && SetDirectory(directory)) {
+    if (DefaultDirectory(g_run.directory, sizeof g_run.directory)) {
       g_run.root = true;
       changes[count++] = {kOutVariable, g_run.directory};
+    } else {
+      NoDirectory("there is no working directory, and GPUPROBE_OUT is not set");
     }
-  } else if (SetDirectory(out) && out[0] != '/') {
-    changes[count++] = {kOutVariable, g_run.directory};
+  } else {
+    const bool found = SetDirectory(out);
+    if (out[0] != '/') changes[count++] = {kOutVariable, found ? g_run.directory : kNowhere};
   }
   const char* children = GetEnv("GPUPROBE_CHILDREN");
   bool keep = true;

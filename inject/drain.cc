@@ -5,12 +5,12 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <termios.h>
 #include <unistd.h>
 
+#include <climits>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
@@ -21,10 +21,7 @@
 #include "inject/futex.h"
 #include "inject/safe_read.h"
 #include "proto/format.h"
-
-#ifndef GPUPROBE_VERSION
-#error "GPUPROBE_VERSION comes from the build"
-#endif
+#include "proto/trace_writer_inl.h"
 
 namespace gpuprobe::inject {
 namespace {
@@ -43,24 +40,11 @@ constexpr int64_t kForeignPatienceNs = 5'000'000'000;
 // and a tick takes less than a millisecond unless /proc itself hangs.
 constexpr int64_t kSamplerEndNs = 200'000'000;
 constexpr int kSamplerGoneTries = 200;  // of a millisecond
-// Thread names, again, so that a damaged first frame does not lose them.
-constexpr uint64_t kThreadNamesEveryFrames = 32;
 // Records of a foreign clock that lie outside the session by more than this carry a stale
 // conversion (pytorch issue 192021: the first kernels after a callback was registered again).
 constexpr int64_t kImplausibleNs = 60'000'000'000;
 
-// Field numbers of gpuprobe.proto.
-namespace packet {
-constexpr uint32_t kProcess = 16, kCapture = 17, kCost = 20, kHostSamples = 23, kUsage = 24;
-}
-
 cupti::BufferDecoder g_decoder;
-
-int64_t ThreadCpuNs() {
-  struct timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
-}
 
 // Hands decoded records to the writer; looks at what only the session can judge.
 class DrainSink {
@@ -74,6 +58,10 @@ class DrainSink {
         foreign_(clock->foreign()),
         now_ns_(clock->Now()) {}
 
+  bool TakeKnownKernel(const cupti::KernelInBuffer& k) {
+    return !foreign_ && writer_.TakeKnownKernel(k);
+  }
+  bool TakeKnownCall(const ApiRecord& r) { return r.thread == thread_ && writer_.TakeKnownCall(r); }
   void OnKernel(const KernelRecord& r) {
     foreign_ ? writer_.OnKernel(Checked(r)) : writer_.OnKernel(r);
   }
@@ -85,6 +73,7 @@ class DrainSink {
   void OnApi(const ApiRecord& r) {
     names_.See(r.thread);
     if (sampler_ != nullptr) sampler_->NoteCudaThread(r.thread);
+    thread_ = r.thread;
     writer_.OnApi(r);
   }
   void OnSync(const SyncRecord& r) { writer_.OnSync(r); }
@@ -111,6 +100,7 @@ class DrainSink {
   const cupti::TraceClock& clock_;
   const bool foreign_;
   const int64_t now_ns_;
+  uint32_t thread_ = 0;  // of the last call that the names and the sampler were told of
 };
 
 int64_t ReadName(void*, const char* name, char* out, size_t capacity) {
@@ -141,7 +131,7 @@ proto::WriterHooks Drain::Hooks(Session* session) {
   proto::WriterHooks hooks;
   hooks.user = session;
   hooks.write_frame = [](void* user, const uint8_t* data, size_t size) {
-    return static_cast<Session*>(user)->file_.Append(data, size);
+    return Drain(static_cast<Session*>(user)).WriteFrame(data, size);
   };
   hooks.read_clocks = [](void* user) {
     Session& s = *static_cast<Session*>(user);
@@ -181,10 +171,13 @@ void Drain::Run() {
   period_begin_ns_ = s_.capture_begin_ns_;
   last_frame_ns_ = MonotonicNs();
   if (!s_.config_.capture) return RunWithoutCapture(tid);
-  if (s_.off_reason_[0] != '\0') return Finish("off");
+  if (s_.off_reason_[0] != '\0') {
+    WaitForFile();
+    return Finish("off");
+  }
   // At once, so that a process that is killed within its first period leaves what it was and how it
   // was recorded, and does not go missing from the run.
-  s_.writer_.CloseFrame();
+  if (s_.file_.Ready()) s_.writer_.CloseFrame();
 
   const int64_t period_ns = s_.config_.flush_ms * 1'000'000;
   int64_t next_period = MonotonicNs() + period_ns, last_look_ns = MonotonicNs();
@@ -200,8 +193,12 @@ void Drain::Run() {
     Answer();
     DrainBuffers();
     FlushEarlyIfLow();
-    // A piece that was full before its time must not wait for the period's end.
-    if (s_.sampling_ && s_.sampler_.waiting() >= sampler::HostSampler::kNearlyFull) next_period = 0;
+    // A piece that was full before its time must not wait for the period's end. Those that wait
+    // because nothing can be written have to.
+    if (s_.sampling_ && s_.sampler_.waiting() >= sampler::HostSampler::kNearlyFull &&
+        !s_.file_.full() && s_.file_.Ready()) {
+      next_period = 0;
+    }
     const int64_t now = MonotonicNs();
     if (now < next_period) continue;
     next_period = now + period_ns;
@@ -209,7 +206,6 @@ void Drain::Run() {
     if (s_.file_.failed()) return CheckFile();
     // The host's main thread has called pthread_exit and nobody else is left: without us the
     // process would have ended by now. Returning ends it, with the status it would have had.
-    // Seldom: the look into /proc takes the lowest free descriptor for a moment.
     if (now - last_look_ns >= kLastThreadCheckNs) {
       last_look_ns = now;
       const bool sampler_lives = s_.sampling_ && !s_.sampler_.stopped();
@@ -220,16 +216,15 @@ void Drain::Run() {
 
 // Writes what the process has used, now and then and at its end.
 void Drain::RunWithoutCapture(uint32_t tid) {
-  s_.writer_.CloseFrame();
+  if (s_.file_.Ready()) s_.writer_.CloseFrame();
   for (;;) {
     const uint32_t seen = s_.wake_.load(std::memory_order_acquire);  // partner: AskDrain
     if (s_.finish_request_.load(std::memory_order_acquire) != 0) return Finish("exit");
     FutexWait(&s_.wake_, seen, kLastThreadCheckNs);
     if (IsLastThread(tid, 0)) return Finish("exit");
     const int64_t now = MonotonicNs();
-    if (now - last_frame_ns_ < kHeartbeatNs) continue;
-    last_frame_ns_ = now;
-    s_.writer_.CloseFrame();
+    if (now - last_frame_ns_ < kHeartbeatNs && s_.capture_written_) continue;
+    if (s_.file_.Ready() && s_.writer_.CloseFrame()) last_frame_ns_ = now;
     if (s_.file_.failed()) return CheckFile();
   }
 }
@@ -341,9 +336,26 @@ void Drain::Period(int64_t now) {
   CloseFrameIfDue(now);
 }
 
+// What told the frame's reader something that no later frame would tell again is told again where
+// the frame is lost.
+bool Drain::WriteFrame(const uint8_t* data, size_t size) {
+  const bool written = s_.file_.Append(data, size);
+  s_.capture_written_ = s_.threads_written_ = written;
+  for (; written && s_.pieces_in_frame_ != 0; --s_.pieces_in_frame_) s_.sampler_.Release();
+  return written;
+}
+
 void Drain::CloseFrameIfDue(int64_t now) {
-  const bool has_data = s_.writer_.HasData() || (s_.sampling_ && s_.sampler_.waiting() != 0);
-  if (!has_data && s_.capture_written_ && now - last_frame_ns_ < kHeartbeatNs) return;
+  const bool full = s_.file_.full();  // then only the closing frame has a chance
+  const bool has_samples = s_.sampling_ && s_.sampler_.waiting() != 0 && !full;
+  const bool has_data = s_.writer_.HasData() || has_samples || (!s_.capture_written_ && !full);
+  if (!has_data && now - last_frame_ns_ < kHeartbeatNs) return;
+  // Records stay staged through a pause. What the writer has no room for in that time it closes
+  // itself into frames that are refused, and counts.
+  if (!s_.file_.Ready()) {
+    s_.capture_written_ = false;  // it tells of the outage
+    return;
+  }
   s_.writer_.CloseFrame();
   last_frame_ns_ = now;
 }
@@ -351,8 +363,26 @@ void Drain::CloseFrameIfDue(int64_t now) {
 // What is lost with the file is counted, but there is no place left to write that down; the line on
 // stderr is all.
 void Drain::NoteFailedFile() {
-  if (s_.off_reason_[0] == '\0')
-    s_.Off("%s cannot be written: errno %d", s_.file_.path(), s_.file_.error_number());
+  if (s_.off_reason_[0] == '\0') {
+    if (s_.file_.path()[0] == '\0') {
+      s_.Off("the trace cannot be written: %s", s_.file_.error_text());
+      return;
+    }
+    s_.Off("the trace cannot be written (errno %d, %s): %s", s_.file_.error_number(),
+           s_.file_.error_text(), s_.file_.path());
+  }
+}
+
+// Before the one frame that says why nothing is recorded: until it can be hoped for, or the host
+// ends.
+void Drain::WaitForFile() {
+  const uint32_t tid = static_cast<uint32_t>(syscall(SYS_gettid));
+  for (;;) {
+    const uint32_t seen = s_.wake_.load(std::memory_order_acquire);  // partner: AskDrain
+    if (s_.finish_request_.load(std::memory_order_acquire) != 0) return;
+    if (s_.file_.Ready() || s_.file_.failed() || IsLastThread(tid, 0)) return;
+    FutexWait(&s_.wake_, seen, kLastThreadCheckNs);
+  }
 }
 
 // The sampler seals what it has and ends.
@@ -388,6 +418,11 @@ void Drain::CheckFile() {
 }
 
 void Drain::Finish(const char* reason) {
+  s_.file_.TryNow();
+  // Room for the sampler's last piece.
+  if (s_.sampling_ && s_.sampler_.waiting() >= sampler::HostSampler::kNearlyFull) {
+    s_.writer_.CloseFrame();
+  }
   if (s_.sampling_) s_.sampler_.Stop();
   if (s_.off_reason_[0] == '\0' && !s_.stepped_aside()) {
     FlushCupti(/*forced=*/false);
@@ -403,11 +438,13 @@ void Drain::Finish(const char* reason) {
   }
   TakeLosses();
   EndSampler(kSamplerEndNs);
-  // Within the limit or lost to it, like every frame before: the closing frame alone goes beyond it.
+  // Within the limit or lost to it, like every frame before: the closing frame alone goes beyond
+  // it.
+  s_.file_.TryNow();
   if (s_.file_.full() || s_.file_.room() < proto::kMaxFrameBytes) s_.writer_.CloseFrame();
   s_.file_.LiftSizeLimit();
-  s_.writer_.Finish(reason, s_.pool_.stats().outstanding);
-  if (s_.file_.failed()) NoteFailedFile();
+  s_.file_.TryNow();
+  if (!s_.writer_.Finish(reason, s_.pool_.stats().outstanding)) NoteFailedFile();
   PrintLine();
   Phase active = Phase::kActive;
   // release: partner is phase().
@@ -427,7 +464,7 @@ void Drain::PrintLine() {
   if (now.st_dev != run.stderr_device || now.st_ino != run.stderr_inode) return;
   struct termios settings;
   if (!s_.config_.verbose && ioctl(2, TCGETS, &settings) != 0) return;
-  char line[1600];
+  char line[PATH_MAX + 100];
   int n;
   if (s_.off_reason_[0] != '\0') {
     n = std::snprintf(line, sizeof line, "gpuprobe: off: %s\n", s_.off_reason_);
@@ -435,128 +472,8 @@ void Drain::PrintLine() {
     n = std::snprintf(line, sizeof line, "gpuprobe: recorded; read it with: probe-report %s\n",
                       run.directory);
   }
-  if (n > 0 && write(2, line, static_cast<size_t>(n)) < 0) return;  // nobody to tell
-}
-
-void Drain::AddPackets(void* session, proto::PacketBuilder* out) {
-  Session& s = *static_cast<Session*>(session);
-  Drain drain(&s);
-  drain.AddProcess(out);
-  if (!s.capture_written_) drain.AddCapture(out);
-  s.capture_written_ = true;
-  drain.AddCost(out);
-  drain.AddUsage(out);
-  s.thread_names_.Write(s.writer_.stats().frames % kThreadNamesEveryFrames == 0, s.facts_.pid, out);
-  if (s.sampling_) drain.AddSamples(out);
-}
-
-// Last of all: they may be large, and what has no room stays for the next frame.
-void Drain::AddSamples(proto::PacketBuilder* out) {
-  const uint8_t* data;
-  size_t bytes;
-  while (s_.sampler_.TakeSealed(&data, &bytes)) {
-    if (!out->AddSerializedPacket(packet::kHostSamples, data, bytes)) return;
-    s_.sampler_.Release();
-  }
-}
-
-void Drain::AddUsage(proto::PacketBuilder* out) {
-  const auto ns = [](const struct timeval& t) {
-    return t.tv_sec * 1'000'000'000LL + t.tv_usec * 1000LL;
-  };
-  struct rusage own = {}, children = {};
-  getrusage(RUSAGE_SELF, &own);
-  getrusage(RUSAGE_CHILDREN, &children);
-  out->BeginPacket(packet::kUsage);
-  out->AddInt(1, s_.clock_.Now() - s_.process_start_ns_);
-  out->AddInt(2, ns(own.ru_utime));
-  out->AddInt(3, ns(own.ru_stime));
-  out->AddInt(4, ns(children.ru_utime) + ns(children.ru_stime));
-  out->AddInt(5, own.ru_maxrss * 1024LL);
-  out->AddUint(6, static_cast<uint64_t>(own.ru_nvcsw));
-  out->AddUint(7, static_cast<uint64_t>(own.ru_nivcsw));
-  out->EndPacket();
-}
-
-void Drain::AddProcess(proto::PacketBuilder* out) {
-  const ProcessFacts& f = s_.facts_;
-  out->BeginPacket(packet::kProcess);
-  out->AddUint(1, f.pid);
-  out->AddUint(2, f.parent_pid);
-  out->AddString(3, f.host);
-  out->AddString(4, f.boot_id);
-  out->AddInt(5, s_.process_start_ns_);
-  out->AddString(6, f.executable);
-  for (size_t i = 0; i < f.command_line_bytes;) {
-    const size_t length = strnlen(f.command_line + i, f.command_line_bytes - i);
-    out->AddString(7, f.command_line + i, length);
-    i += length + 1;
-  }
-  out->AddUint(8, f.pid_namespace);
-  out->AddInt(9, f.rank);
-  out->AddInt(10, f.local_rank);
-  out->AddInt(11, f.world_size);
-  out->AddString(12, f.cgroup);
-  out->AddUint(13, f.start_ticks);
-  out->EndPacket();
-}
-
-namespace {
-
-void AddOutcomes(uint32_t field, const cupti::Outcome* outcomes, size_t count,
-                 proto::PacketBuilder* out) {
-  for (size_t i = 0; i < count; ++i) {
-    out->BeginMessage(field);
-    out->AddString(1, outcomes[i].name);
-    out->AddInt(2, outcomes[i].result);
-    out->EndMessage();
-  }
-}
-
-}  // namespace
-
-void Drain::AddCapture(proto::PacketBuilder* out) {
-  out->BeginPacket(packet::kCapture);
-  out->AddString(1, GPUPROBE_VERSION);
-  out->AddString(2, s_.door_);
-  out->AddString(3, s_.api_.path);
-  out->AddUint(4, s_.api_.version);
-  size_t count;
-  const Setting* settings = Settings(&count);
-  for (size_t i = 0; i < count; ++i) {
-    char value[1024];
-    FormatSetting(s_.config_, settings[i], value, sizeof value);
-    out->BeginMessage(6);
-    out->AddString(1, settings[i].name);
-    out->AddString(2, value);
-    out->AddUint(3, IsDefault(s_.config_, settings[i]) ? 1 : 0);
-    out->EndMessage();
-  }
-  AddOutcomes(7, s_.kinds_, s_.kind_count_, out);
-  AddOutcomes(8, s_.attributes_, s_.attribute_count_, out);
-  out->AddString(9, s_.off_reason_);
-  for (size_t i = 0; i < s_.warnings_.count; ++i) out->AddString(10, s_.warnings_.text[i]);
-  s_.graph_nodes_told_ = s_.config_.graph_nodes || s_.source_.graph_level_given_up();
-  out->AddUint(11, s_.graph_nodes_told_ ? 1 : 0);
-  out->AddUint(12, s_.config_.latency_timestamps ? 1 : 0);
-  out->EndPacket();
-}
-
-void Drain::AddCost(proto::PacketBuilder* out) {
-  const BufferPool::Stats pool = s_.pool_.stats();
-  out->BeginPacket(packet::kCost);
-  out->AddUint(1, static_cast<uint64_t>(ThreadCpuNs()));
-  out->AddUint(2, s_.writer_.stats().records);
-  out->AddUint(3, s_.cupti_bytes_);
-  out->AddUint(4, s_.writer_.stats().bytes);
-  out->AddUint(5, s_.buffers_completed_);
-  out->AddUint(6, pool.outstanding);
-  out->AddUint(7, pool.peak_outstanding);
-  out->AddUint(8, s_.memory_bytes_);
-  out->AddUint(9, s_.flush_calls_);
-  out->AddUint(10, s_.flush_ns_);
-  out->AddUint(11, static_cast<uint64_t>(s_.start_duration_ns_));
-  out->EndPacket();
+  if (n <= 0 || static_cast<size_t>(n) >= sizeof line) return;
+  if (write(2, line, static_cast<size_t>(n)) < 0) return;  // nobody to tell
 }
 
 }  // namespace gpuprobe::inject

@@ -34,6 +34,7 @@ class Drain {
   void TakeLosses();
   void TakeEvents();
   void OnEvent(const SessionEvent& event);
+  bool WriteFrame(const uint8_t* data, size_t size);
   void CloseFrameIfDue(int64_t now);
   void NoteFailedFile();
   void CheckFile();
@@ -43,9 +44,12 @@ class Drain {
   void FinishAsLast();
   void PrintLine();
 
+  void WaitForFile();
+
   static void AddPackets(void* session, proto::PacketBuilder* out);
   void AddProcess(proto::PacketBuilder* out);
   void AddCapture(proto::PacketBuilder* out);
+  void AddOutages(proto::PacketBuilder* out);
   void AddCost(proto::PacketBuilder* out);
   void AddUsage(proto::PacketBuilder* out);
   void AddSamples(proto::PacketBuilder* out);

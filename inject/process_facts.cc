@@ -85,10 +85,32 @@ size_t ReadSmallFile(const char* path, char* out, size_t size) {
   return done;
 }
 
+bool FindDriverRelease(const char* text, char* out, size_t size) {
+  out[0] = '\0';
+  const char* p = std::strstr(text, "NVRM version:");
+  if (p == nullptr) return false;
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  // The first word that is a number with dots: "x86_64" before it is none.
+  for (; *p != '\0' && *p != '\n'; ++p) {
+    if (*p != ' ' || !is_digit(p[1])) continue;
+    const size_t length = std::strspn(p + 1, "0123456789.");
+    const char after = p[1 + length];
+    const bool has_dot = std::memchr(p + 1, '.', length) != nullptr;
+    if (!has_dot || length >= size || (after != ' ' && after != '\n' && after != '\0')) continue;
+    std::memcpy(out, p + 1, length);
+    out[length] = '\0';
+    return true;
+  }
+  return false;
+}
+
 bool IsLastThread(uint32_t own_tid, uint32_t other_tid) {
   char path[64], line[1024];
   const uint32_t pid = static_cast<uint32_t>(getpid());
   if (own_tid == pid) return false;
+  // A thread that has ended has no memory, and so no executable.
+  std::snprintf(path, sizeof path, "/proc/self/task/%u/exe", pid);
+  if (readlink(path, line, sizeof line) >= 0 || errno != ENOENT) return false;
   std::snprintf(path, sizeof path, "/proc/self/task/%u/stat", pid);
   if (ReadSmallFile(path, line, sizeof line) == 0) return false;
   const char* state = StatField(line, 3);
@@ -137,6 +159,8 @@ void ReadProcessFacts(ProcessFacts* f) {
   f->world_size = FirstNumber(kWorld, 4, 0);
   ReadSmallFile("/proc/self/cgroup", f->cgroup, sizeof f->cgroup);
   if (char* end = std::strchr(f->cgroup, '\n')) *end = '\0';
+  ReadSmallFile("/proc/driver/nvidia/version", line, sizeof line);
+  FindDriverRelease(line, f->driver_release, sizeof f->driver_release);
 }
 
 }  // namespace gpuprobe::inject

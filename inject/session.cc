@@ -195,8 +195,11 @@ bool Session::InitWriter() {
 void Session::NameFile() {
   ReadProcessFacts(&facts_);
   process_start_ns_ = clock_.FromMonotonic(facts_.start_boot_ns - BootMinusMonotonicNs());
-  file_.SetName(TheRun().directory, facts_.host, facts_.pid, clock_.Now(), facts_.rank, file_id_,
-                static_cast<uint64_t>(config_.max_trace_mb) << 20);
+  const RunFacts& run = TheRun();
+  const uint64_t max_bytes = static_cast<uint64_t>(config_.max_trace_mb) << 20;
+  file_.SetName(run.directory, facts_.host, facts_.pid, clock_.Now(), facts_.rank, file_id_,
+                max_bytes);
+  if (run.directory[0] == '\0') file_.Refuse(run.no_directory);
 }
 
 // Without memory for it the session goes on.
@@ -234,6 +237,7 @@ bool Session::StartCapture() {
   options.markers = config_.nvtx;
   options.graph_nodes = config_.graph_nodes;
   options.latency_timestamps = config_.latency_timestamps;
+  options.hw_trace = config_.hw_trace;
   // Copies between GPUs need two of them, and to ask for them makes every replay of a CUDA graph of
   // 20 kernels 1.7 times as dear on an H200 (bench/RESULTS.md).
   options.peer_copies = GpusAtMost(GetEnv("CUDA_VISIBLE_DEVICES"), "/dev/nvidia") != 1;

@@ -17,6 +17,7 @@
 #define GPUPROBE_INJECT_SESSION_H_
 
 #include <atomic>
+#include <climits>
 #include <cstddef>
 #include <cstdint>
 
@@ -161,7 +162,8 @@ class Session {
   TraceFile file_;
   proto::TraceWriter writer_;
   ThreadNames thread_names_;
-  bool capture_written_ = false;
+  bool capture_written_ = false, threads_written_ = false;
+  uint32_t pieces_in_frame_ = 0;   // of the sampler, in the frame that is being closed
   bool graph_nodes_told_ = false;  // the last CaptureInfo said that graphs are recorded by node
   uint64_t cupti_bytes_ = 0, buffers_completed_ = 0, flush_calls_ = 0, flush_ns_ = 0;
 };
@@ -172,7 +174,8 @@ Session& TheSession();
 // What the constructor (doors.cc) found out for Start: the run's directory and whether this process
 // is the root of the run and may print the one line on stderr.
 struct RunFacts {
-  char directory[1024];
+  char directory[PATH_MAX];  // empty: there is none, and `no_directory` says why
+  const char* no_directory;
   bool root;                             // this process chose the directory
   bool preloaded, injected;              // which doors the environment opens
   uint32_t only_pid;                     // GPUPROBE_CHILDREN=0: the one process to record; 0: all

@@ -21,7 +21,8 @@ class ThreadNames {
   void See(uint32_t tid) {
     if (tid != last_) Add(tid);
   }
-  // Writes ThreadInfo packets: of all threads where `all`, else of those seen since the last call.
+  // Writes ThreadInfo packets: of all threads where `all`, else of those seen since the last call
+  // (lost with its frame: next time of all).
   void Write(bool all, uint32_t pid, proto::PacketBuilder* out);
 
  private:

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "inject/futex.h"
 #include "proto/format.h"
 
 namespace gpuprobe::inject {
@@ -22,21 +23,66 @@ constexpr int kPreferredDescriptor = 700;
 // Against a host that closes all descriptors in a loop while we open ours.
 constexpr int kReopenTries = 100;
 
-bool MakeDirectories(const char* path) {
-  char part[1024];
-  const size_t length = std::strlen(path);
-  if (length >= sizeof part) return errno = ENAMETOOLONG, false;
-  std::memcpy(part, path, length + 1);
+// What an errno means for a file that is to be written for hours. `passes`: without anybody doing
+// anything about gpuprobe the same call may succeed later.
+struct Failure {
+  int number;
+  bool passes;
+  const char* text;
+};
+constexpr Failure kFailures[] = {
+    // Used up by this process or this machine, and given back when files are closed, processes end
+    // or disks are cleaned: the reasons for which a job is left running over night.
+    {EMFILE, true, "the process has no descriptor left"},
+    {ENFILE, true, "the system has no descriptor left"},
+    {ENOMEM, true, "no memory"},
+    {ENOSPC, true, "no space left on the device"},
+    {EDQUOT, true, "over the disk quota"},
+    // The call may just be made again.
+    {EINTR, true, "interrupted"},
+    {EAGAIN, true, "not at the moment"},
+    {EBUSY, true, "busy"},
+    // What network file systems answer while their server is away, and a disk for a bad moment.
+    {EIO, true, "input/output error"},
+    {ETIMEDOUT, true, "timed out"},
+    {ESTALE, true, "the file is not to be found on its server"},
+    {EHOSTDOWN, true, "the server is down"},
+    {ENOTCONN, true, "the server is not connected"},
+    {ESHUTDOWN, true, "the server is not connected"},
+    // Somebody has decided so, or the name is wrong: the next hundred calls answer the same. EFBIG
+    // is a limit on the size of files; the file does not shrink. A device that is mounted read-only
+    // after an error stays so until it was repaired.
+    {EROFS, false, "the file system is read-only"},
+    {EACCES, false, "permission denied"},
+    {EPERM, false, "not permitted"},
+    {EFBIG, false, "over the limit of file sizes"},
+    {ENOENT, false, "no such directory"},
+    {ENOTDIR, false, "a part of the path is not a directory"},
+    {ENAMETOOLONG, false, "the path is too long"},
+    {ELOOP, false, "too many symbolic links"},
+    {EEXIST, false, "the file exists"},
+};
+// What is not listed is for good: one more call in somebody's process needs a reason.
+constexpr Failure kUnlisted = {0, false, "an error that gpuprobe does not expect"};
+
+const Failure& FindFailure(int number) {
+  for (const Failure& failure : kFailures) {
+    if (failure.number == number) return failure;
+  }
+  return kUnlisted;
+}
+
+// `path` is the first `length` of its bytes, and absolute; put back as it was.
+bool MakeDirectories(char* path, size_t length) {
   for (size_t i = 1; i <= length; ++i) {
-    if (part[i] != '/' && part[i] != '\0') continue;
-    const char saved = part[i];
-    part[i] = '\0';
-    if (mkdir(part, 0777) != 0 && errno != EEXIST) {
-      // A parent that exists but may not be written to gives EACCES or EROFS here; the deepest one
-      // decides.
-      if (saved == '\0') return false;
-    }
-    part[i] = saved;
+    if (path[i] != '/' && i != length) continue;
+    const char saved = path[i];
+    path[i] = '\0';
+    const bool made = mkdir(path, 0777) == 0 || errno == EEXIST;
+    path[i] = saved;
+    // A parent that exists but may not be written to gives EACCES or EROFS here; the deepest one
+    // decides.
+    if (!made && i == length) return false;
   }
   return true;
 }
@@ -70,18 +116,30 @@ void TraceFile::SetName(const char* directory, const char* host, uint32_t pid, i
   char host_part[64], rank_part[24] = "";
   CopyNamePart(host, host_part, sizeof host_part);
   if (rank >= 0) std::snprintf(rank_part, sizeof rank_part, "-rank%d", rank);
-  std::snprintf(directory_, sizeof directory_, "%s", directory);
-  std::snprintf(path_, sizeof path_, "%s/%s-%u-%lld%s-%08x%s", directory_, host_part, pid,
-                static_cast<long long>(start_ns), rank_part, static_cast<unsigned>(random),
-                proto::kFileSuffix);
-  if (directory[0] == '\0') std::snprintf(path_, sizeof path_, "a directory for the trace");
+  const int n = std::snprintf(path_, sizeof path_, "%s/%s-%u-%lld%s-%08x%s", directory, host_part,
+                              pid, static_cast<long long>(start_ns), rank_part,
+                              static_cast<unsigned>(random), proto::kFileSuffix);
+  directory_bytes_ = std::strlen(directory);
   max_bytes_ = max_bytes;
+  if (n < 0 || static_cast<size_t>(n) >= sizeof path_) {
+    Refuse("the path of GPUPROBE_OUT is too long");
+  }
+}
+
+void TraceFile::Refuse(const char* why) {
+  path_[0] = '\0';
+  failed_ = true;
+  errno_ = ENOENT;
+  error_text_ = why;
 }
 
 bool TraceFile::Create() {
-  if (directory_[0] == '\0') return errno_ = ENOENT, false;  // never at the root instead
-  if (!MakeDirectories(directory_)) return errno_ = errno, false;
-  const int fd = open(path_, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_APPEND | O_NOFOLLOW, 0666);
+  if (!MakeDirectories(path_, directory_bytes_)) return errno_ = errno, false;
+  // A server that failed may have made the file all the same; it is empty then, and by its random
+  // name nobody else's.
+  const bool again = tries_ != 0;
+  const int fd = open(
+      path_, O_WRONLY | O_CREAT | O_CLOEXEC | O_APPEND | O_NOFOLLOW | (again ? 0 : O_EXCL), 0666);
   if (fd < 0) return errno_ = errno, false;
   // By the path, not by the descriptor: a host that takes every number may have taken this one
   // since, and its file would be written to for ours. (lstat() is a versioned symbol of glibc 2.33:
@@ -90,11 +148,33 @@ bool TraceFile::Create() {
   if (syscall(SYS_lstat, path_, &s) != 0) return errno_ = errno, false;
   device_ = s.st_dev;
   inode_ = s.st_ino;
+  if (s.st_size != 0) {
+    if (IsOurs(fd)) close(fd);
+    return errno_ = EEXIST, false;
+  }
+  created_ = true;
   return Adopt(fd) || Reopen();
 }
 
 // Moves to a high number, unless `fd` is not ours any more: the host may close all numbers, and
 // take this one, at any time. What is closed here is looked at right before.
+//
+// What remains. A number is all that the kernel takes, and no call says "if it is still this file":
+// between fstat and the close or write that follows it (less than a microsecond, unless this thread
+// loses the CPU right there) another thread of the host can close the number and get it again for a
+// file of its own. Then,
+//   after open:  a host that closes everything from 3 up and opens its log in that moment has the
+//                log, at the lowest number, closed by the close(fd) below;
+//   each write:  a host that closes everything and puts a file of its own on the very number above
+//                700 has one frame written into that.
+// Both take a host that closes descriptors which are not its own, in another thread, in that
+// moment; daemons do so before they start threads. What is read wrongly in any other order is
+// found: the identity comes from the path, whose name is random; a number that is not our file is
+// neither written nor closed; a duplicate that is not ours is closed at once, and is nobody else's
+// number (it can only cost the host its POSIX record locks on that file, if it has any). A
+// descriptor table of this thread's own would end all of it, but not on this thread: where main has
+// called pthread_exit it is the last one, and runs the host's exit handlers, which need the host's
+// table.
 bool TraceFile::Adopt(int fd) {
   if (!IsOurs(fd)) return false;
   fd_ = fd;
@@ -128,22 +208,60 @@ bool TraceFile::Reopen() {
 }
 
 bool TraceFile::Usable() {
-  if (fd_ < 0) return Create();
-  return IsOurs(fd_) || Reopen();
+  if (!created_) return Create();
+  return (fd_ >= 0 && IsOurs(fd_)) || Reopen();
 }
 
-bool TraceFile::Append(const uint8_t* data, size_t size) {
-  if (failed_) return false;
-  if (size > room()) {
-    full_ = true;
-    errno = EFBIG;  // the writer takes the reason from errno
-    return false;
-  }
-  if (!Usable()) {
+// So that what was written before stays a healthy file, and what comes after it too. By the path: a
+// number that has become a file of the host's would cut that.
+bool TraceFile::CutTornFrame() {
+  if (!torn_) return true;
+  if (truncate(path_, static_cast<off_t>(bytes_)) != 0) return errno_ = errno, false;
+  torn_ = false;
+  return true;
+}
+
+// After a failure something else than a frame, whose records would be lost, is written and cut off
+// again: a skippable frame as large as the frames of a busy second, which does no harm should it
+// stay.
+bool TraceFile::TryToWrite() {
+  static constexpr uint8_t kNothing[4096] = {};
+  static constexpr uint32_t kChunks = 16;
+  static constexpr uint32_t kHeader[] = {0x184D2A50, kChunks * sizeof kNothing};  // zstd's magic
+  if (can_write_) return true;
+  torn_ = true;
+  bool written = WriteAll(reinterpret_cast<const uint8_t*>(kHeader), sizeof kHeader);
+  for (uint32_t i = 0; written && i < kChunks; ++i) written = WriteAll(kNothing, sizeof kNothing);
+  can_write_ = written && CutTornFrame();
+  return can_write_;
+}
+
+// By errno_: for good, or begins a pause.
+bool TraceFile::Fail() {
+  can_write_ = false;
+  const Failure& failure = FindFailure(errno_);
+  error_text_ = failure.text;
+  if (tries_ == 0) ++outages_;
+  ++tries_;
+  if (!failure.passes || tries_ == kMostTries) {
     failed_ = true;
-    errno = errno_;
     return false;
   }
+  int64_t pause_ns = kLongestPauseNs;
+  constexpr uint32_t kDoublings = 10;  // 102 s, above the longest
+  if (tries_ <= kDoublings && kFirstPauseNs << (tries_ - 1) < pause_ns) {
+    pause_ns = kFirstPauseNs << (tries_ - 1);
+  }
+  retry_ns_ = MonotonicNs() + pause_ns;
+  return false;
+}
+
+bool TraceFile::Ready() {
+  if (failed_ || (retry_ns_ != 0 && MonotonicNs() < retry_ns_)) return false;
+  return (Usable() && CutTornFrame() && TryToWrite()) || Fail();
+}
+
+bool TraceFile::WriteAll(const uint8_t* data, size_t size) {
   size_t done = 0;
   int reopened = 0;
   while (done < size) {
@@ -156,14 +274,30 @@ bool TraceFile::Append(const uint8_t* data, size_t size) {
       continue;  // closed since it was looked at
     } else {
       errno_ = n < 0 ? errno : EIO;
-      failed_ = true;
-      // Cut the half frame off, so that what was written before stays a healthy file.
-      if (done != 0 && ftruncate(fd_, static_cast<off_t>(bytes_)) != 0) errno_ = errno;
-      errno = errno_;
+      torn_ = torn_ || done != 0;
+      const int reason = errno_;
+      CutTornFrame();
+      errno_ = reason;
       return false;
     }
   }
+  return true;
+}
+
+bool TraceFile::Append(const uint8_t* data, size_t size) {
+  if (size > room()) {
+    full_ = true;
+    errno = EFBIG;  // the writer takes the reason from errno
+    return false;
+  }
+  if (!Ready() || (!WriteAll(data, size) && !Fail())) {
+    errno = errno_;
+    return false;
+  }
   bytes_ += size;
+  can_write_ = true;
+  tries_ = 0;
+  retry_ns_ = 0;
   return true;
 }
 

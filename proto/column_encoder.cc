@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "proto/format.h"
+#include "proto/packed_blocks.h"
 
 namespace gpuprobe::proto {
 namespace {
@@ -15,6 +16,9 @@ constexpr uint32_t kMinSplitRecords = 32;
 // A typical batch, to guess how long the lengths in front of it will be.
 constexpr size_t kTypicalRecordBytes = 7;
 constexpr size_t kTypicalTimeBytes = 1;
+// Records whose numbers lie side by side before they become columns: in the first-level cache.
+constexpr uint32_t kBlock = 64;
+static_assert(kBlock % kPackedValues == 0);
 
 struct OpenPacket {
   WireWriter::Mark packet, data;
@@ -165,9 +169,93 @@ uint16_t ColumnEncoder::HotColumns(const Batch& batch, const T* items, const Hot
   return SplitColumns(n, items, fields, [order = batch.order](uint32_t i) { return order[i]; });
 }
 
-// All hot columns in one pass over the records, each where it would stand if the ones before it
-// were as long as they can be; then they are moved together. The moves cost a tenth of a nanosecond
-// a record, reading the records again for each column several.
+// The columns being written, each where it would stand if the ones before it were as long as they
+// can be.
+struct ColumnEncoder::HotCursor {
+  uint8_t *start, *duration, *id, *correlation, *start_low, *duration_low;
+  int64_t previous_end;
+  uint32_t previous_correlation = 0;
+  __m128i any_start = _mm_setzero_si128(), any_duration = any_start, any_id = any_start;
+  uint16_t flags = 0;
+
+  static void Note(__m128i* any, uint64_t value) {
+    *any = _mm_or_si128(*any, _mm_set_epi64x(0, static_cast<int64_t>(value)));
+  }
+};
+
+// Any number of records, one by one.
+template <class T, class Index>
+void ColumnEncoder::PutRecords(uint32_t from, uint32_t to, const T* items, Index index,
+                               HotCursor* cursor) {
+  HotCursor c = *cursor;
+  for (uint32_t i = from; i < to; ++i) {
+    const T& item = items[index(i)];
+    const int64_t delta = WrappingDifference(item.start_ns, c.previous_end);
+    const uint64_t duration = static_cast<uint64_t>(WrappingDifference(item.end_ns, item.start_ns));
+    c.previous_end = item.end_ns;
+    *c.start_low++ = static_cast<uint8_t>(delta);
+    *c.duration_low++ = static_cast<uint8_t>(duration);
+    const uint64_t start_high = ZigZag(delta >> kTimeShift);
+    const uint64_t duration_high = duration >> kTimeShift;
+    HotCursor::Note(&c.any_start, start_high);
+    HotCursor::Note(&c.any_duration, duration_high);
+    HotCursor::Note(&c.any_id, item.id);
+    c.flags |= item.lane_and_flags;
+    c.start = PutVarint(c.start, start_high);
+    c.duration = PutVarint(c.duration, duration_high);
+    c.id = PutVarint(c.id, item.id);
+    const uint32_t step = item.correlation - c.previous_correlation;
+    c.correlation = PutVarint(c.correlation, ZigZag(static_cast<int32_t>(step)));
+    c.previous_correlation = item.correlation;
+  }
+  *cursor = c;
+}
+
+// kBlock records: their numbers side by side first, then each column sixteen at a time. False, and
+// nothing is written, if a gap or a duration has more than 31 bits (2 s).
+template <class T, class Index>
+bool ColumnEncoder::PutBlock(uint32_t from, const T* items, Index index, HotCursor* cursor) {
+  alignas(16) uint32_t deltas[kBlock], durations[kBlock], correlations[kBlock + 1];
+  alignas(16) uint16_t ids[kBlock];
+  HotCursor c = *cursor;
+  uint64_t large = 0;
+  correlations[0] = c.previous_correlation;
+  for (uint32_t i = 0; i < kBlock; ++i) {
+    const T& item = items[index(from + i)];
+    const uint64_t start = static_cast<uint64_t>(item.start_ns);
+    const uint64_t delta = start - static_cast<uint64_t>(c.previous_end);
+    const uint64_t duration = static_cast<uint64_t>(item.end_ns) - start;
+    c.previous_end = item.end_ns;
+    deltas[i] = static_cast<uint32_t>(delta);
+    durations[i] = static_cast<uint32_t>(duration);
+    large |= (delta + (uint64_t{1} << 30)) | duration;
+    correlations[i + 1] = item.correlation;
+    ids[i] = item.id;
+    c.flags |= item.lane_and_flags;
+  }
+  if (large >> 31 != 0) return false;
+  c.previous_correlation = correlations[kBlock];
+  for (uint32_t i = 0; i < kBlock; i += kPackedValues) {
+    const Sixteen delta = LoadSixteen(deltas + i), duration = LoadSixteen(durations + i);
+    StoreLowBytes(delta, c.start_low);
+    StoreLowBytes(duration, c.duration_low);
+    c.start_low += kPackedValues;
+    c.duration_low += kPackedValues;
+    c.start = PutVarints(c.start, ZigZag(ShiftRightSigned<kTimeShift>(delta)), &c.any_start);
+    c.duration = PutVarints(c.duration, ShiftRightSigned<kTimeShift>(duration), &c.any_duration);
+    c.id = PutVarints(c.id, WidenSixteen(ids + i), &c.any_id);
+    __m128i any_correlation = _mm_setzero_si128();  // that column is always written
+    c.correlation = PutVarints(
+        c.correlation,
+        ZigZag(Difference(LoadSixteen(correlations + i + 1), LoadSixteen(correlations + i))),
+        &any_correlation);
+  }
+  *cursor = c;
+  return true;
+}
+
+// All hot columns in one pass over the records; then they are moved together. The moves cost a
+// tenth of a nanosecond a record, reading the records again for each column several.
 template <class T, class Index>
 uint16_t ColumnEncoder::SplitColumns(uint32_t count, const T* items, const HotFields& fields,
                                      Index index) {
@@ -178,35 +266,16 @@ uint16_t ColumnEncoder::SplitColumns(uint32_t count, const T* items, const HotFi
   uint8_t* const durations = starts + n * kMostTimeBytes + kMaxVarintBytes;
   uint8_t* const ids = durations + n * kMostTimeBytes + kMaxVarintBytes;
   uint8_t* const correlations = ids + n * kMostIdBytes + kMaxVarintBytes;
-  uint8_t *start_at = starts, *duration_at = durations, *id_at = ids,
-          *correlation_at = correlations;
-  uint8_t *const start_low = start_low_, *const duration_low = duration_low_;
-  int64_t previous_end = base_ns_;
-  int64_t previous_correlation = 0;
-  uint64_t any_start = 0, any_duration = 0;
-  uint32_t any_id = 0;
-  uint16_t flags = 0;
-  for (uint32_t i = 0; i < count; ++i) {
-    const T& item = items[index(i)];
-    const int64_t delta = WrappingDifference(item.start_ns, previous_end);
-    const uint64_t duration = static_cast<uint64_t>(WrappingDifference(item.end_ns, item.start_ns));
-    previous_end = item.end_ns;
-    start_low[i] = static_cast<uint8_t>(delta);
-    duration_low[i] = static_cast<uint8_t>(duration);
-    const uint64_t start_high = ZigZag(delta >> kTimeShift);
-    const uint64_t duration_high = duration >> kTimeShift;
-    any_start |= start_high;
-    any_duration |= duration_high;
-    any_id |= item.id;
-    flags |= item.lane_and_flags;
-    start_at = PutVarint(start_at, start_high);
-    duration_at = PutVarint(duration_at, duration_high);
-    id_at = PutVarint(id_at, item.id);
-    correlation_at = PutVarint(correlation_at, ZigZag(item.correlation - previous_correlation));
-    previous_correlation = item.correlation;
+  HotCursor cursor = {starts, durations, ids, correlations, start_low_, duration_low_, base_ns_};
+  for (uint32_t from = 0; from < count; from += kBlock) {
+    if (count - from < kBlock) {
+      PutRecords(from, count, items, index, &cursor);
+    } else if (!PutBlock(from, items, index, &cursor)) {
+      PutRecords(from, from + kBlock, items, index, &cursor);
+    }
   }
-  if (any_start != 0) {
-    out_->Advance(start_at);
+  if (!IsZero(cursor.any_start)) {
+    out_->Advance(cursor.start);
     out_->Close(mark);
   } else {
     out_->CutTo(mark.start);
@@ -218,13 +287,13 @@ uint16_t ColumnEncoder::SplitColumns(uint32_t count, const T* items, const HotFi
     std::memmove(out_->end(), begin, bytes);
     out_->Advance(out_->end() + bytes);
   };
-  if (any_duration != 0) move_here(fields.times.duration, durations, duration_at);
-  if (any_id != 0) move_here(fields.id, ids, id_at);
-  move_here(fields.correlation, correlations, correlation_at);
-  out_->Bytes(fields.times.start_low, start_low, n);
-  out_->Bytes(fields.times.duration_low, duration_low, n);
+  if (!IsZero(cursor.any_duration)) move_here(fields.times.duration, durations, cursor.duration);
+  if (!IsZero(cursor.any_id)) move_here(fields.id, ids, cursor.id);
+  move_here(fields.correlation, correlations, cursor.correlation);
+  out_->Bytes(fields.times.start_low, start_low_, n);
+  out_->Bytes(fields.times.duration_low, duration_low_, n);
   out_->Uint(fields.times.time_shift, kTimeShift);
-  return flags;
+  return cursor.flags;
 }
 
 void ColumnEncoder::Kernels(const Staging& staging, const Batch& batch) {
@@ -421,7 +490,7 @@ void ColumnEncoder::Lanes(Staging* staging, LaneClass lane_class, const StagedAr
   for (uint32_t i = 0; i < staging->lane_count; ++i) {
     const Lane& lane = staging->lanes[i];
     if (lane.lane_class != lane_class) continue;
-    (this->*encode)(*staging, {&lane, staging->order + lane.next - lane.count, lane.count});
+    (this->*encode)(*staging, {&lane, staging->order + staging->next[i] - lane.count, lane.count});
   }
 }
 

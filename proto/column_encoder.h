@@ -41,8 +41,8 @@ class ColumnEncoder {
  public:
   void Take(Arena* arena, uint32_t max_records);
 
-  // Appends the batches of everything staged; changes Lane::next. `out` must have room for the
-  // bounds above: columns are written without further checks.
+  // Appends the batches of everything staged; uses its `order` and `next`. `out` must have room for
+  // the bounds above: columns are written without further checks.
   void Encode(Staging* staging, int64_t base_ns, WireWriter* out);
 
  private:
@@ -54,6 +54,12 @@ class ColumnEncoder {
   // Both return the flags that any of the records has.
   template <class T>
   uint16_t HotColumns(const Batch& batch, const T* items, const HotFields& fields);
+  struct HotCursor;
+  template <class T, class Index>
+  static void PutRecords(uint32_t from, uint32_t to, const T* items, Index index,
+                         HotCursor* cursor);
+  template <class T, class Index>
+  static bool PutBlock(uint32_t from, const T* items, Index index, HotCursor* cursor);
   template <class T, class Index>
   uint16_t SplitColumns(uint32_t count, const T* items, const HotFields& fields, Index index);
   void Kernels(const Staging& staging, const Batch& batch);

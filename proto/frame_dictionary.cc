@@ -20,19 +20,6 @@ constexpr size_t kMaxEntryBytes = 128;
 static_assert(FrameDictionary::kBytes >= kMaxNameBytes + kNameOverheadBytes + kMaxEntryBytes,
               "a single record must fit into an empty dictionary");
 
-// The launch configuration lies in KernelRecord as one block that starts with the name pointer.
-static_assert(sizeof(KernelRecord::name) == 8);
-static_assert(offsetof(KernelRecord, registers_per_thread) +
-                  sizeof(KernelRecord::registers_per_thread) - offsetof(KernelRecord, name) ==
-              64);
-
-// The record's launch configuration, read where it stands.
-inline uint64_t ShapeWord(const KernelRecord& r, size_t i) {
-  uint64_t word;
-  std::memcpy(&word, reinterpret_cast<const char*>(&r) + offsetof(KernelRecord, name) + 8 * i, 8);
-  return word;
-}
-
 uint64_t HashBytes(const char* text, size_t size) {
   uint64_t hash = size;
   for (; size >= 8; text += 8, size -= 8) {
@@ -144,42 +131,13 @@ bool FrameDictionary::NameAt(const char* pointer, uint32_t* id) {
   return true;
 }
 
-// memcmp would be a call; this is a dozen instructions.
-bool FrameDictionary::IsShape(const ShapeEntry& entry, const KernelRecord& r) {
-  uint64_t difference = static_cast<uint64_t>(entry.launch_type ^ r.launch_type) |
-                        static_cast<uint64_t>(entry.device_launched ^ r.device_launched);
-  for (size_t i = 0; i < kShapeWords; ++i) difference |= entry.words[i] ^ ShapeWord(r, i);
-  return difference == 0;
-}
-
-// Two sums of products instead of a chain: the products do not wait for each other.
-uint64_t FrameDictionary::HashShape(const KernelRecord& r) {
-  const uint64_t even = ShapeWord(r, 0) + ShapeWord(r, 2) * 0x9fb21c651e98df25u +
-                        ShapeWord(r, 4) * 0xd6e8feb86659fd93u +
-                        ShapeWord(r, 6) * 0xc2b2ae3d27d4eb4fu;
-  const uint64_t odd = ShapeWord(r, 1) + ShapeWord(r, 3) * 0xa0761d6478bd642fu +
-                       ShapeWord(r, 5) * 0x8ebc6af09c88c6e3u +
-                       ShapeWord(r, 7) * 0x589965cc75374cc3u;
-  return Mix(even, odd);
-}
-
-uint32_t FrameDictionary::KnownShape(const KernelRecord& r) const {
-  const uint32_t index = shape_slots_[HashShape(r) & (kShapeSlots - 1)];
-  if (index == 0) return kUnknown;
-  const ShapeEntry& entry = shapes_[index - 1];
-  if (!IsShape(entry, r) || entry.pointer_generation != pointer_generation_ ||
-      (entry.name == placeholder_ && placeholder_ != 0)) {
-    return kUnknown;
-  }
-  return entry.id;
-}
-
 bool FrameDictionary::Shape(const KernelRecord& r, ShapeRef* out) {
-  size_t slot = HashShape(r) & (kShapeSlots - 1);
+  const KernelFields fields = {r};
+  size_t slot = HashShape(fields) & (kShapeSlots - 1);
   ShapeEntry* entry = nullptr;
   for (; shape_slots_[slot] != 0; slot = (slot + 1) & (kShapeSlots - 1)) {
     ShapeEntry* candidate = &shapes_[shape_slots_[slot] - 1];
-    if (IsShape(*candidate, r)) {
+    if (IsShape(*candidate, fields)) {
       entry = candidate;
       break;
     }
@@ -193,9 +151,8 @@ bool FrameDictionary::Shape(const KernelRecord& r, ShapeRef* out) {
       if (entry == nullptr) {
         entry = &shapes_[shape_entries_];
         shape_slots_[slot] = ++shape_entries_;
-        for (size_t i = 0; i < kShapeWords; ++i) entry->words[i] = ShapeWord(r, i);
-        entry->launch_type = r.launch_type;
-        entry->device_launched = r.device_launched;
+        for (size_t i = 0; i < kShapeWords; ++i) entry->words[i] = fields.shape_word(i);
+        entry->how = fields.how();
       }
       entry->name = name;
       entry->id = id;
@@ -204,6 +161,7 @@ bool FrameDictionary::Shape(const KernelRecord& r, ShapeRef* out) {
   }
   out->id = entry->id;
   out->name_replaced = entry->name == placeholder_ && placeholder_ != 0;
+  entry->known_generation = out->name_replaced ? 0 : pointer_generation_;
   return true;
 }
 

@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "proto/arena.h"
 #include "proto/format.h"
@@ -24,6 +25,30 @@
 #include "ringbuf/records.h"
 
 namespace gpuprobe::proto {
+
+// A record's fields, asked for one by one; cupti::KernelInBuffer is the same of a record that has
+// not been decoded.
+struct KernelFields {
+  const KernelRecord& r;
+  int64_t start_ns() const { return r.start_ns; }
+  int64_t end_ns() const { return r.end_ns; }
+  uint32_t device() const { return r.device; }
+  uint32_t context() const { return r.context; }
+  uint32_t stream() const { return r.stream; }
+  uint32_t correlation() const { return r.correlation; }
+  // Neither of a graph nor with latency timestamps.
+  bool plain() const {
+    return (r.graph_id | r.graph_node_id | static_cast<uint64_t>(r.queued_ns | r.submitted_ns)) ==
+           0;
+  }
+  uint16_t how() const { return static_cast<uint16_t>(r.launch_type | r.device_launched << 8); }
+  // The launch configuration in eight words, in KernelRecord's order from `name` on.
+  uint64_t shape_word(size_t i) const {
+    uint64_t word;
+    std::memcpy(&word, reinterpret_cast<const char*>(&r) + offsetof(KernelRecord, name) + 8 * i, 8);
+    return word;
+  }
+};
 
 class FrameDictionary {
  public:
@@ -62,7 +87,8 @@ class FrameDictionary {
                : kUnknown;
   }
   // Also kUnknown where the name could not be read.
-  uint32_t KnownShape(const KernelRecord& r) const;
+  template <class Kernel>
+  uint32_t KnownShape(const Kernel& k) const;
 
   // Fields of the Dictionary message, as they stand in the frame.
   const WireWriter& encoded() const { return encoded_; }
@@ -73,10 +99,10 @@ class FrameDictionary {
   struct ShapeEntry {
     uint64_t words[kShapeWords];
     uint32_t pointer_generation;  // in which the name was last read
+    uint32_t known_generation;    // the same, 0 if it could not be
     uint32_t name;
     uint16_t id;
-    uint8_t launch_type;
-    bool device_launched;
+    uint16_t how;  // KernelFields::how
   };
   // CUDA 13's calls end at 867.
   static constexpr uint32_t kDirectSymbols = 1024;
@@ -92,8 +118,10 @@ class FrameDictionary {
   bool InternName(const char* text, size_t size, uint32_t* id);
   bool Placeholder(uint32_t* id);
   bool AddShape(const KernelRecord& r, uint32_t name, uint16_t* id);
-  static uint64_t HashShape(const KernelRecord& r);
-  static bool IsShape(const ShapeEntry& entry, const KernelRecord& r);
+  template <class Kernel>
+  static uint64_t HashShape(const Kernel& k);
+  template <class Kernel>
+  static bool IsShape(const ShapeEntry& entry, const Kernel& k);
 
   WriterHooks hooks_ = {};
   WireWriter encoded_;
@@ -111,13 +139,56 @@ class FrameDictionary {
   uint32_t shape_entries_ = 0;
   uint32_t shape_count_ = 0;  // ids given; more than entries if a pointer changed its name
 
-  uint32_t last_shape_ = 0;  // entry of the last kernel
-
   FrameMap<kMaxApiSymbols> api_symbols_;
   uint16_t direct_symbols_[2][kDirectSymbols] = {};  // id + 1, by domain and cbid; 0: not known
   FrameMap<kMaxCopyShapes> copy_shapes_;
   FrameMap<kMaxMarkerNames> marker_names_;  // length and hash -> id
 };
+
+// The launch configuration lies in KernelRecord as one block that starts with the name pointer.
+static_assert(sizeof(KernelRecord::name) == 8);
+static_assert(offsetof(KernelRecord, registers_per_thread) +
+                  sizeof(KernelRecord::registers_per_thread) - offsetof(KernelRecord, name) ==
+              64);
+
+// The functions below are a part of every kernel record's way.
+// Of name, grid, block and the shared memory that a launch chooses: what hardly varies beside them
+// is only compared. Two sums of products instead of a chain: the products do not wait for each
+// other.
+template <class Kernel>
+[[gnu::always_inline]] inline uint64_t FrameDictionary::HashShape(const Kernel& k) {
+  const uint64_t even = k.shape_word(0) + k.shape_word(2) * 0x9fb21c651e98df25u +
+                        k.shape_word(6) * 0xc2b2ae3d27d4eb4fu;
+  const uint64_t odd = k.shape_word(1) + k.shape_word(3) * 0xa0761d6478bd642fu;
+  return Mix(even, odd);
+}
+
+// memcmp would be a call, and want the record in memory.
+template <class Kernel>
+[[gnu::always_inline]] inline bool FrameDictionary::IsShape(const ShapeEntry& entry,
+                                                            const Kernel& k) {
+  uint64_t difference = entry.how ^ k.how();
+  difference |= entry.words[0] ^ k.shape_word(0);
+  difference |= entry.words[1] ^ k.shape_word(1);
+  difference |= entry.words[2] ^ k.shape_word(2);
+  difference |= entry.words[3] ^ k.shape_word(3);
+  difference |= entry.words[4] ^ k.shape_word(4);
+  difference |= entry.words[5] ^ k.shape_word(5);
+  difference |= entry.words[6] ^ k.shape_word(6);
+  difference |= entry.words[7] ^ k.shape_word(7);
+  return difference == 0;
+}
+
+template <class Kernel>
+[[gnu::always_inline]] inline uint32_t FrameDictionary::KnownShape(const Kernel& k) const {
+  for (size_t slot = HashShape(k);; ++slot) {
+    const uint32_t index = shape_slots_[slot & (kShapeSlots - 1)];
+    if (index == 0) return kUnknown;
+    const ShapeEntry& entry = shapes_[index - 1];
+    if (!IsShape(entry, k)) continue;
+    return entry.known_generation == pointer_generation_ ? entry.id : kUnknown;
+  }
+}
 
 }  // namespace gpuprobe::proto
 

@@ -406,8 +406,15 @@ void SampleEncoder::NameThread(uint32_t pid, uint32_t tid, std::string_view name
 
 bool SampleEncoder::AddProcess(const SampledProcessFacts& facts) {
   State& s = *state_;
-  if (s.process_count == kMaxProcesses) return s.Refuse();
-  Process& process = s.processes[s.process_count];
+  uint32_t place = 0;
+  while (place < s.process_count && (s.processes[place].pid != facts.pid ||
+                                     s.processes[place].start_ticks != facts.start_ticks)) {
+    ++place;
+  }
+  if (place == kMaxProcesses) return s.Refuse();
+  const bool added = place == s.process_count;
+  const Process before = s.processes[place];
+  Process& process = s.processes[place];
   process = {};
   process.start_ticks = facts.start_ticks;
   process.pid = facts.pid;
@@ -426,10 +433,11 @@ bool SampleEncoder::AddProcess(const SampledProcessFacts& facts) {
       kProcessBytes + process.unreadable_count * kTextHeaderBytes + (s.pool_used - pool_before);
   if (!fits || !s.Room(bytes)) {
     s.pool_used = pool_before;
+    process = before;
     return s.Refuse();
   }
   s.bytes += bytes;
-  ++s.process_count;
+  s.process_count += added;
   return true;
 }
 

@@ -76,8 +76,8 @@ class SampleEncoder {
   bool AddSample(uint32_t pid, uint32_t tid, const SampleRecord& sample);
   // Name of a thread that has samples in this piece; the first one stays. Cut at 64 bytes.
   void NameThread(uint32_t pid, uint32_t tid, std::string_view name, bool main);
-  // Once a piece and process. Texts are cut: names at 64 bytes, the command line at 256, reasons
-  // (8 at most) at 160. False: no room; nothing was added.
+  // What is said of a process again in the same piece replaces what was. Texts are cut: names at 64
+  // bytes, the command line at 256, reasons (8 at most) at 160. False: no room; nothing was added.
   bool AddProcess(const SampledProcessFacts& facts);
 
   bool empty() const;  // no sample and no process

@@ -30,6 +30,13 @@ void Staging::Take(Arena* arena, uint32_t max_records) {
   lanes = arena->Take<Lane>(kMaxLanes);
   lane_index.Take(arena);
   order = arena->Take<uint32_t>(max_records);
+  next = arena->Take<uint32_t>(kMaxLanes);
+  ForgetQuickLanes();
+}
+
+void Staging::ForgetQuickLanes() {
+  for (uint16_t& lane : quick_kernel_lane) lane = kNoLane;
+  for (uint16_t& lane : quick_api_lane) lane = kNoLane;
 }
 
 void Staging::Clear() {
@@ -38,6 +45,7 @@ void Staging::Clear() {
   lane_count = 0;
   lane_index.Clear();
   for (int& lane : last_lane) lane = -1;
+  ForgetQuickLanes();
   first_ns = INT64_MAX;
   last_ns = INT64_MIN;
 }
@@ -57,7 +65,7 @@ int Staging::LaneOf(LaneClass lane_class, Timing timing, uint32_t device, uint32
       static_cast<uint64_t>(lane_class) << 40 | static_cast<uint64_t>(timing) << 32 | stream};
   if (const uint32_t* known = lane_index.Find(key)) return last = static_cast<int>(*known);
   if (lane_count == kMaxLanes) return -1;
-  lanes[lane_count] = {lane_class, timing, device, context, stream, 0, 0};
+  lanes[lane_count] = {lane_class, timing, device, context, stream, 0};
   lane_index.Insert(key, lane_count);
   return last = static_cast<int>(lane_count++);
 }

@@ -28,7 +28,6 @@ struct Lane {
   uint32_t device, context;
   uint32_t stream;  // LaneClass::kApi: the thread
   uint32_t count;   // records in this frame
-  uint32_t next;    // while sorting: where the next record goes
 };
 
 // Staged records. What hardly any record has stands in arrays of its own (KernelGraph,
@@ -112,13 +111,15 @@ struct Staging {
   // The lane's index, or -1 if there are too many lanes (close the frame and ask again).
   int LaneOf(LaneClass lane_class, Timing timing, uint32_t device, uint32_t context,
              uint32_t stream);
-  // `order`: room for items.size indices. Fills it with the indices of `items` by lane, in arrival
-  // order within a lane; Lane::next becomes the end of its stretch. Counting sort.
+  void ForgetQuickLanes();
+  // Fills `order` with the indices of `items` by lane, in arrival order within a lane; `next`
+  // becomes the end of a lane's stretch. Counting sort.
   template <class T>
   void Sort(LaneClass lane_class, const StagedArray<T>& items) const;
+  // Without branches: whether a record ends later than all before it is anybody's guess.
   void NoteTimes(int64_t start_ns, int64_t end_ns) {
-    if (start_ns < first_ns) first_ns = start_ns;
-    if (end_ns > last_ns) last_ns = end_ns;
+    first_ns = start_ns < first_ns ? start_ns : first_ns;
+    last_ns = end_ns > last_ns ? end_ns : last_ns;
   }
   uint64_t records() const {
     return uint64_t{kernels.size} + api.size + copies.size + sets.size + graphs.size + syncs.size +
@@ -142,7 +143,14 @@ struct Staging {
   uint32_t lane_count = 0;
   FrameMap<kMaxLanes> lane_index;
   int last_lane[kLaneClassCount] = {-1, -1, -1, -1, -1};
+  // The lane that a stream's kernels with usable times, or a thread's calls, went to last: by the
+  // low bits of its number, to be compared. kNoLane: none yet.
+  static constexpr uint16_t kNoLane = 0xffff;
+  static constexpr uint32_t kQuickLanes = 64;
+  uint16_t quick_kernel_lane[kQuickLanes];
+  uint16_t quick_api_lane[kQuickLanes];
   uint32_t* order = nullptr;  // [max_records], one class at a time
+  uint32_t* next = nullptr;   // [kMaxLanes]
 
   int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;  // of the times noted
 };
@@ -152,10 +160,13 @@ void Staging::Sort(LaneClass lane_class, const StagedArray<T>& items) const {
   uint32_t at = 0;
   for (uint32_t i = 0; i < lane_count; ++i) {
     if (lanes[i].lane_class != lane_class) continue;
-    lanes[i].next = at;
+    next[i] = at;
     at += lanes[i].count;
   }
-  for (uint32_t i = 0; i < items.size; ++i) order[lanes[items.items[i].lane()].next++] = i;
+  // Copies: `order` could be these members, as far as the compiler knows.
+  const T* const begin = items.items;
+  uint32_t *const out = order, *const next_of = next;
+  for (uint32_t i = 0, n = items.size; i < n; ++i) out[next_of[begin[i].lane()]++] = i;
 }
 
 }  // namespace gpuprobe::proto

@@ -5,8 +5,8 @@
 #include <new>
 
 #include "proto/format.h"
+#include "proto/trace_writer_inl.h"
 #include "proto/utf8.h"
-#include "proto/writer_state.h"
 
 namespace gpuprobe::proto {
 namespace {
@@ -36,6 +36,12 @@ bool TraceWriter::State::FindLane(LaneClass lane_class, Timing timing, uint32_t 
     }
   }
   ++staging.lanes[*lane].count;
+  const uint16_t quick = static_cast<uint16_t>(*lane);
+  if (lane_class == LaneClass::kApi) {
+    staging.quick_api_lane[stream % Staging::kQuickLanes] = quick;
+  } else if (lane_class == LaneClass::kKernel && timing == Timing::kValid) {
+    staging.quick_kernel_lane[stream % Staging::kQuickLanes] = quick;
+  }
   return true;
 }
 
@@ -60,57 +66,21 @@ void TraceWriter::State::ConvertHostTimes(int64_t* start_ns, int64_t* end_ns) {
   if (*end_ns < *start_ns) *end_ns = *start_ns;
 }
 
+// What OffsetApplies says of a time, nobody has to ask again: that it is one (record times have 62
+// bits, cupti/record_fields.h) and that it is above 0 on the trace clock as well.
 void TraceWriter::State::AskOffset() {
-  // Record times have 62 bits (cupti/record_fields.h).
-  constexpr ConstantOffset kIdentity = {1, int64_t{1} << 62, 0}, kNone = {1, 0, 0};
+  constexpr int64_t kLastRecordTime = (int64_t{1} << 62) - 1;
+  constexpr ConstantOffset kIdentity = {1, kLastRecordTime, 0}, kNone = {1, 0, 0};
   if (hooks.constant_offset != nullptr) {
     offset = hooks.constant_offset(hooks.user);
+    if (offset.last_ns > kLastRecordTime) offset.last_ns = kLastRecordTime;
+    if (offset.first_ns < 1) offset.first_ns = 1;
+    if (offset.offset_ns < 0 && offset.first_ns <= -offset.offset_ns) {
+      offset.first_ns = 1 - offset.offset_ns;
+    }
   } else {
     offset = hooks.to_trace_ns == nullptr ? kIdentity : kNone;
   }
-}
-
-bool TraceWriter::State::StageKnown(const ApiRecord& r) {
-  const int last = staging.last_lane[static_cast<size_t>(LaneClass::kApi)];
-  const uint32_t symbol = dictionary.KnownApiSymbol(r.domain, r.cbid);
-  if (last < 0 || symbol == FrameDictionary::kUnknown || r.result != 0 ||
-      !OffsetApplies(r.start_ns, r.end_ns) || staging.api.full() ||
-      batch_bytes + kApiMaxBytes + kBatchMaxBytes > batch_limit) {
-    return false;
-  }
-  Lane& lane = staging.lanes[last];
-  if (lane.stream != r.thread) return false;
-  const int64_t start_ns = r.start_ns + offset.offset_ns, end_ns = r.end_ns + offset.offset_ns;
-  if (start_ns <= 0) return false;
-  batch_bytes += kApiMaxBytes;
-  ++lane.count;
-  staging.NoteTimes(start_ns, end_ns);
-  staging.api.Push({start_ns, end_ns, r.correlation, static_cast<uint16_t>(symbol),
-                    static_cast<uint16_t>(last << 2)});
-  return true;
-}
-
-bool TraceWriter::State::StageKnown(const KernelRecord& r) {
-  const int last = staging.last_lane[static_cast<size_t>(LaneClass::kKernel)];
-  if (last < 0 || r.timing != Timing::kValid || !OffsetApplies(r.start_ns, r.end_ns) ||
-      (r.graph_id | r.graph_node_id | static_cast<uint64_t>(r.queued_ns | r.submitted_ns)) != 0 ||
-      staging.kernels.full() || batch_bytes + kKernelMaxBytes + kBatchMaxBytes > batch_limit) {
-    return false;
-  }
-  Lane& lane = staging.lanes[last];
-  if (lane.stream != r.stream || lane.context != r.context || lane.device != r.device ||
-      lane.timing != Timing::kValid) {
-    return false;
-  }
-  const uint32_t shape = dictionary.KnownShape(r);
-  if (shape == FrameDictionary::kUnknown) return false;
-  const int64_t start_ns = r.start_ns + offset.offset_ns, end_ns = r.end_ns + offset.offset_ns;
-  batch_bytes += kKernelMaxBytes;
-  ++lane.count;
-  staging.NoteTimes(start_ns, end_ns);
-  staging.kernels.Push({start_ns, end_ns, r.correlation, static_cast<uint16_t>(shape),
-                        static_cast<uint16_t>(last << 2)});
-  return true;
 }
 
 bool TraceWriter::Init(const WriterOptions& options, const WriterHooks& hooks, void* memory) {
@@ -127,7 +97,8 @@ bool TraceWriter::Init(const WriterOptions& options, const WriterHooks& hooks, v
 }
 
 void TraceWriter::OnKernel(const KernelRecord& r) {
-  if (state_ == nullptr || state_->StageKnown(r)) return;
+  if (state_ == nullptr) return;
+  if (r.timing == Timing::kValid && TakeKnownKernel(KernelFields{r})) return;
   state_->Stage(r);
 }
 
@@ -226,8 +197,7 @@ void TraceWriter::OnGraph(const GraphRecord& r) {
 }
 
 void TraceWriter::OnApi(const ApiRecord& r) {
-  if (state_ == nullptr || state_->StageKnown(r)) return;
-  state_->Stage(r);
+  if (state_ != nullptr && !TakeKnownCall(r)) state_->Stage(r);
 }
 
 void TraceWriter::State::Stage(const ApiRecord& r) {

@@ -95,6 +95,14 @@ class TraceWriter {
   void OnContext(const ContextRecord& r);
   void OnStream(const StreamRecord& r);
 
+  // The same for the common record (a plain kernel, a call that succeeded) that has all it needs in
+  // this frame already. False: not taken, and nothing has happened; ask On*. Decides by itself
+  // whether the times are usable. Defined in trace_writer_inl.h, for the loop that decodes.
+  // Kernel: cupti::KernelInBuffer, or KernelFields (frame_dictionary.h) of a record.
+  template <class Kernel>
+  bool TakeKnownKernel(const Kernel& k);
+  bool TakeKnownCall(const ApiRecord& r);
+
   // Names are read again at the next use of each pointer: call once per activity buffer, because
   // JIT modules come and go and pointers are reused.
   void BeginBuffer();

@@ -69,12 +69,7 @@ struct TraceWriter::State {
   // counted.
   template <class T, class Resolve>
   bool Admit(const StagedArray<T>& array, size_t max_bytes, Resolve resolve);
-  // The common record, staged with few questions: a call that succeeded, or a plain kernel, that
-  // has its lane and dictionary entry in common with one before it in this frame. False: not
-  // staged, ask in full.
-  bool StageKnown(const ApiRecord& r);
-  bool StageKnown(const KernelRecord& r);
-  // Apart from these, so that the common record does not pay for its frame on the stack.
+  // What TakeKnown... does not take.
   void Stage(const ApiRecord& r);
   void Stage(const KernelRecord& r);
   // Whether times are in order and on the stretch of the clock that needs no call.

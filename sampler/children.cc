@@ -123,6 +123,7 @@ void Children::SeeChildrenOf(uint32_t pid, uint32_t tid, int64_t now_ns) {
 
 bool Children::ThereAreAny() {
   ++TheProcCounters().others;
+  const CallTimer timer(CallKind::kOther);
   siginfo_t info;
   // Takes nothing from who waits for them.
   constexpr int kLookOnly = WEXITED | WNOHANG | WNOWAIT | __WALL;

@@ -9,10 +9,10 @@
 //
 // Cost: a thread that has not run since the look before costs one system call; others a few, and
 // the reading of their stacks. While none of them runs the rate is a half or a quarter of what was
-// asked for: that costs no accuracy of how long a wait was. Where that exceeds the budget (0.5 % of
-// a core at 100 Hz for the threads of the process, as much for its children) busy threads that do
-// not call CUDA are looked at less often, then all of them; the interval of each sample tells how
-// long it stands for.
+// asked for: that costs no accuracy of how long a wait was. Where all that, waking up included,
+// exceeds the budget (0.5 % of a core at 100 Hz for the threads of the process, as much for its
+// children) the rate is lowered until it does not (look_rate.h); the interval of each sample tells
+// how long it stands for.
 //
 // Times: `cpu` of a sample is booked by the kernel at scheduler ticks, so that a running slice
 // shows up to a tick (1-4 ms) late; `runnable` is booked when the thread gets its CPU, so that it
@@ -60,9 +60,9 @@ class HostSampler {
   // The GPU is in use: child processes are looked at for a while from now on.
   void NoteGpuActivity(int64_t monotonic_ns);
 
-  // The next sealed piece: a serialised HostSamples message (gpuprobe.proto), valid until Release.
-  // False: none.
-  bool TakeSealed(const uint8_t** data, size_t* bytes);
+  // The oldest sealed piece, or the one so many `later`: a serialised HostSamples message
+  // (gpuprobe.proto), valid until Release, which gives back the oldest. False: none.
+  bool TakeSealed(const uint8_t** data, size_t* bytes, uint32_t later = 0);
   void Release();
   // How many are waiting; from kNearlyFull on the next ones may find no room.
   uint32_t waiting() const;

@@ -20,6 +20,11 @@ constexpr uint64_t kPageBytes = 4096;
 // then.
 constexpr size_t kPiecesPerCall = 128;
 
+ssize_t ReadVm(pid_t pid, const iovec* local, size_t locals, const iovec* remote, size_t remotes) {
+  const CallTimer timer(CallKind::kMemory);
+  return process_vm_readv(pid, local, locals, remote, remotes, 0);
+}
+
 bool ReadFully(int fd, uint64_t* calls, uint64_t address, void* out, size_t size) {
   auto* to = static_cast<uint8_t*>(out);
   while (size > 0) {
@@ -99,7 +104,7 @@ bool ProcessMemory::Read(uint64_t address, void* out, size_t size) const {
   ++calls_;
   iovec local = {out, size};
   iovec remote = {reinterpret_cast<void*>(address), size};
-  return process_vm_readv(pid_, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(size);
+  return ReadVm(pid_, &local, 1, &remote, 1) == static_cast<ssize_t>(size);
 }
 
 size_t ProcessMemory::ReadUpTo(uint64_t address, void* out, size_t size) const {
@@ -123,7 +128,7 @@ size_t ProcessMemory::ReadUpTo(uint64_t address, void* out, size_t size) const {
       got = RawPread(mem_fd_, to + done, bytes, static_cast<off_t>(address + done));
     } else {
       iovec local = {to + done, bytes};
-      got = process_vm_readv(pid_, &local, 1, remote, count, 0);
+      got = ReadVm(pid_, &local, 1, remote, count);
     }
     if (got <= 0) break;
     done += static_cast<size_t>(got);
@@ -157,7 +162,7 @@ bool ProcessMemory::ReadPieces(const Piece* pieces, size_t count) const {
       }
     }
     ++calls_;
-    if (process_vm_readv(pid_, local, locals, remote, now, 0) != static_cast<ssize_t>(bytes)) {
+    if (ReadVm(pid_, local, locals, remote, now) != static_cast<ssize_t>(bytes)) {
       return false;
     }
     pieces += now;

@@ -332,9 +332,35 @@ bool PythonFrameWalk::ReadPlacesSomehow(const Cell& cell) {
   return ReadPlaces(cell);
 }
 
+void PythonFrameWalk::AddForesight(uint64_t thread, ProcessMemory::Piece* pieces, size_t* count) {
+  TakeHint(thread);
+  hint_->foreseen = false;
+  if (layout_->cframe_frame == kNoOffset || hint_->thread != thread || hint_->owner == 0) return;
+  const auto add = [&](uint64_t address, uint64_t* out) {
+    pieces[(*count)++] = {address, out, sizeof(*out)};
+  };
+  add(thread + layout_->thread_frame, &hint_->seen_owner);
+  add(thread + layout_->thread_datastack, &hint_->seen_chunk);
+  add(hint_->owner + layout_->cframe_frame, &hint_->seen_innermost);
+}
+
+void PythonFrameWalk::Foreseen(uint64_t thread) {
+  TakeHint(thread);
+  hint_->foreseen =
+      layout_->cframe_frame != kNoOffset && hint_->thread == thread && hint_->owner != 0;
+}
+
 // Where the innermost frame is. False: unreadable.
 bool PythonFrameWalk::Locate(uint64_t thread, Cell* cell, uint64_t* chunk, uint64_t* innermost) {
   TakeHint(thread);
+  const bool foreseen = hint_->thread == thread && hint_->foreseen;
+  hint_->foreseen = false;
+  if (foreseen && hint_->seen_owner == hint_->owner) {
+    *cell = CellOf(thread, hint_->owner);
+    *chunk = hint_->seen_chunk;
+    *innermost = hint_->seen_innermost;
+    return true;
+  }
   if (layout_->cframe_frame != kNoOffset && hint_->thread == thread && hint_->owner != 0) {
     *cell = CellOf(thread, hint_->owner);
     const ProcessMemory::Piece pieces[] = {

@@ -67,8 +67,10 @@ class PythonFrameWalk {
   // Where a thread's frames outside the window were last time.
   struct Hint {
     uint64_t thread;
-    uint64_t owner, chunk, innermost;  // of the cell; innermost 0: not known
-    uint64_t outermost;                // of the frames in the window
+    uint64_t owner, chunk, innermost;                 // of the cell; innermost 0: not known
+    uint64_t outermost;                               // of the frames in the window
+    uint64_t seen_owner, seen_chunk, seen_innermost;  // by foresight
+    bool foreseen;
     uint32_t count;
     uint64_t addresses[kMaxFrames];
   };
@@ -95,6 +97,13 @@ class PythonFrameWalk {
     ProcessMemory::Piece before[kMaxGuards], after[kMaxGuards];
     size_t before_count = 0, after_count = 0;
   };
+
+  // Where the innermost frame of that thread is, as pieces of a read that is made ahead of the walk
+  // anyway: saves the walk one of its own. Nothing is added where the walk needs none, or where the
+  // structure that tells is not known from the last look. After the read: Foreseen.
+  void AddForesight(uint64_t thread, ProcessMemory::Piece* pieces, size_t* count);
+  void Foreseen(uint64_t thread);
+  static constexpr size_t kForesightPieces = 3;
 
   // The frames of the thread whose PyThreadState is at `thread`.
   Result Walk(uint64_t thread, const Guards& guards);

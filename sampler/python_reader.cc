@@ -23,6 +23,8 @@ constexpr size_t kMaxInterpreters = 64;
 constexpr uint32_t kListedThreadBytes = 192;  // to the end of the ids, in every version
 // One for the first sight of new code, two for what changed meanwhile.
 constexpr int kStackTries = 4;
+// Threads whose frames are looked for along with what a look begins with.
+constexpr size_t kForeseenThreads = 8;
 constexpr size_t kVersionBytes = 16;
 // The whole list of threads is read at every so many looks, or when its head has changed (new
 // threads come first), or a thread that is asked for is not where it was: with 100 threads that
@@ -78,6 +80,9 @@ struct PythonReader::State {
   };
   Heads heads;
   uint64_t lock_before = 0;
+  // The states whose stacks were read at the last look.
+  uint64_t asked[kForeseenThreads];
+  size_t asked_count = 0;
 
   // Around the readings of one thread's frames: what has to be there, and what was.
   PythonFrameWalk::Guards guards;
@@ -86,7 +91,8 @@ struct PythonReader::State {
 
   // Scratch.
   uint8_t thread_images[kMaxThreads * kListedThreadBytes];
-  ProcessMemory::Piece pieces[kMaxThreads + 2 * kMaxInterpreters + 8];
+  ProcessMemory::Piece pieces[kMaxThreads + 2 * kMaxInterpreters + 8 +
+                              kForeseenThreads * PythonFrameWalk::kForesightPieces];
   uint64_t interpreter_links[kMaxInterpreters][2];  // next, first thread
   uint32_t tids[kMaxThreads];
   uint8_t check_images[kMaxStackDepth * PythonCodeCache::kMaxCheckBytes];
@@ -191,6 +197,7 @@ PythonStatus PythonReader::AttachRuntime(const ProcessMemory* memory,
 void PythonReader::State::Begin() {
   thread_count = interpreter_count = 0;
   main_interpreter = lock_before = 0;
+  asked_count = 0;
   gil = {};
   const PythonLayout& layout = runtime.layout;
   uint32_t last = std::max(
@@ -249,7 +256,12 @@ bool PythonReader::State::ReadHeads(bool as_last_time) {
     add(address + layout.interpreter_threads, &interpreter_links[i][1], 8);
   }
   heads.has_links = as_last_time;
-  return memory->ReadPieces(pieces, count);
+  for (size_t i = 0; as_last_time && i < asked_count; ++i) {
+    walk.AddForesight(asked[i], pieces, &count);
+  }
+  if (!memory->ReadPieces(pieces, count)) return false;
+  for (size_t i = 0; as_last_time && i < asked_count; ++i) walk.Foreseen(asked[i]);
+  return true;
 }
 
 // Whether no interpreter and no thread is new since the list was read.
@@ -454,6 +466,7 @@ bool PythonReader::BeginLook() {
     s.thread_count = s.interpreter_count = 0;
     return false;
   }
+  s.asked_count = 0;
   const uint64_t head = s.heads.interpreters[0];
   // What was read at the address of another main interpreter is nothing.
   if (s.main_interpreter != s.heads.interpreters[1]) s.heads.has_lock = false;
@@ -572,6 +585,7 @@ PythonReader::Read PythonReader::State::Describe(PythonStack* out) {
 PythonReader::Read PythonReader::State::ReadThread(size_t index, LocationTable* table,
                                                    PythonStack* out) {
   if (cache.table() != table) cache.Reset(memory, &runtime, table);
+  if (asked_count < kForeseenThreads) asked[asked_count++] = threads[index].state;
   for (int attempt = 0; attempt < kStackTries; ++attempt) {
     const PythonFrameWalk::Result result = walk.Walk(threads[index].state, guards);
     if (result == PythonFrameWalk::Result::kNoFrames) return Read::kNoPython;

@@ -16,15 +16,25 @@
 
 #include <cstddef>
 
+#include "sampler/call_clock.h"
+
 namespace gpuprobe::sampler {
 
 // As their namesakes: errno tells why not.
 inline int RawOpen(const char* path, int flags) {
+  const CallTimer timer(CallKind::kOpened);
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, 0));
 }
-inline int RawClose(int fd) { return static_cast<int>(syscall(SYS_close, fd)); }
-inline ssize_t RawRead(int fd, void* out, size_t size) { return syscall(SYS_read, fd, out, size); }
+inline int RawClose(int fd) {
+  const CallTimer timer(CallKind::kOpened);
+  return static_cast<int>(syscall(SYS_close, fd));
+}
+inline ssize_t RawRead(int fd, void* out, size_t size) {
+  const CallTimer timer(CallKind::kOpened);
+  return syscall(SYS_read, fd, out, size);
+}
 inline ssize_t RawPread(int fd, void* out, size_t size, off_t offset) {
+  const CallTimer timer(CallKind::kKept);
   return syscall(SYS_pread64, fd, out, size, offset);
 }
 

@@ -70,7 +70,7 @@ bool SampleOutput::AddFacts(const SampledProcess& process, bool ended) {
   facts.parent_pid = process.parent_pid;
   facts.name = process.name;
   facts.command_line = process.command_line;
-  if (HasPython(process)) facts.python_version = process.python->version();
+  facts.python_version = process.python_version;
   std::string_view notes[SampledProcess::kMaxNotes];
   for (size_t i = 0; i < process.note_count; ++i) notes[i] = process.notes[i];
   facts.unreadable = notes;
@@ -123,12 +123,10 @@ void SampleOutput::Add(SampledProcess* process, WatchedThread* thread) {
   if (++samples_ == kMaxSamples) Seal(thread->look_ns, totals_);
 }
 
-bool SampleOutput::AddEnded(const SampledProcess& process, int64_t now_ns) {
-  if (process.described_in == piece_) return false;
-  if (AddFacts(process, /*ended=*/true)) return true;
+void SampleOutput::AddEnded(const SampledProcess& process, int64_t now_ns) {
+  if (AddFacts(process, /*ended=*/true)) return;
   Seal(now_ns, totals_);
   AddFacts(process, /*ended=*/true);
-  return true;
 }
 
 void SampleOutput::Seal(int64_t now_ns, const proto::SamplerTotals& totals) {

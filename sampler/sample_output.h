@@ -31,8 +31,10 @@ class SampleOutput {
   // All times CLOCK_MONOTONIC.
   void Begin(int64_t now_ns);
   void Add(SampledProcess* process, WatchedThread* thread);
-  // The last of a process. False: not now, this piece has its facts already; later.
-  bool AddEnded(const SampledProcess& process, int64_t now_ns);
+  // The last of a process.
+  void AddEnded(const SampledProcess& process, int64_t now_ns);
+  // A process of which there will be no samples: why stands in its notes.
+  void AddUnsampled(const SampledProcess& process) { AddFacts(process, /*ended=*/false); }
   // Totals but for samples_dropped, which is counted here.
   void Seal(int64_t now_ns, const proto::SamplerTotals& totals);
   bool full() const { return encoder_.full(); }

@@ -81,6 +81,7 @@ void AddNote(SampledProcess* process, const char* what, const char* why) {
   }
   if (process->note_count == SampledProcess::kMaxNotes) return;
   std::memcpy(process->notes[process->note_count++], text, sizeof text);
+  process->described_in = 0;
 }
 
 bool OpenMemory(SampledProcess* process) {
@@ -103,7 +104,13 @@ bool AttachPython(SampledProcess* process, int64_t now_ns) {
   if (process->python == nullptr || now_ns < process->next_attach_ns) return false;
   process->next_attach_ns = INT64_MAX;
   if (!OpenMemory(process)) return false;
-  switch (process->python->Attach(&process->memory)) {
+  const PythonStatus status = process->python->Attach(&process->memory);
+  const char* version = process->python->version();
+  if (version[0] != '\0' && std::strcmp(process->python_version, version) != 0) {
+    std::snprintf(process->python_version, sizeof process->python_version, "%s", version);
+    process->described_in = 0;
+  }
+  switch (status) {
     case PythonStatus::kReady:
     case PythonStatus::kFinalizing:
       break;

@@ -30,6 +30,7 @@ struct SampledProcess {
   PythonReader* python = nullptr;  // lent by the pool; nullptr: no Python, or no reader left
   int64_t next_attach_ns = 0;      // CLOCK_MONOTONIC; INT64_MAX: settled
   int64_t attach_pause_ns = 0;
+  char python_version[16] = {};              // stays when the reader goes to another
   bool gil_begun = false, gil_read = false;  // in this tick
 
   // What could not be looked at, and why.
@@ -37,7 +38,7 @@ struct SampledProcess {
   char notes[kMaxNotes][120] = {};
   size_t note_count = 0;
 
-  uint32_t described_in = 0;  // the piece that has its facts
+  uint32_t described_in = 0;  // the piece that has its facts; 0: none has them as they are now
 };
 
 // Reads who it is. False: gone, or a zombie.

@@ -39,12 +39,13 @@ class SealedPieces {
     sealed_.store(sealed + 1, std::memory_order_release);
   }
 
-  // Consumer: the oldest message, until Release.
-  bool Take(const uint8_t** data, size_t* bytes) const {
-    const uint32_t taken = taken_.load(std::memory_order_relaxed);       // ours
-    if (sealed_.load(std::memory_order_acquire) == taken) return false;  // partner: EndWrite
-    *data = Slot(taken);
-    *bytes = bytes_[taken % kSlots];
+  // Consumer: the oldest message, or the one so many `later`; valid until Release.
+  bool Take(const uint8_t** data, size_t* bytes, uint32_t later = 0) const {
+    const uint32_t number = taken_.load(std::memory_order_relaxed) + later;  // ours
+    const uint32_t sealed = sealed_.load(std::memory_order_acquire);         // partner: EndWrite
+    if (static_cast<int32_t>(sealed - number) <= 0) return false;
+    *data = Slot(number);
+    *bytes = bytes_[number % kSlots];
     return true;
   }
   void Release() {

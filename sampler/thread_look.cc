@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "sampler/clocks.h"
 #include "sampler/raw_files.h"
 #include "sampler/wait_target.h"
 
@@ -72,6 +73,14 @@ Found ReadSched(uint32_t pid, WatchedThread* thread, LookTools* tools, SchedStat
   if (n == 0 && NoDescriptor()) return Found::kNoDescriptor;
   if (n == 0) return errno == ESRCH ? Found::kGone : ReadTicks(pid, thread->tid, out);
   return ParseSchedStat(text, out) ? Found::kSchedStat : ReadTicks(pid, thread->tid, out);
+}
+
+// Whether a thread that had not run at the look before has not run since, either. The clock of its
+// CPU time is what schedstat begins with, up to this moment, for a tenth of the price.
+bool HasNotRun(uint32_t pid, const WatchedThread& thread, const LookTools& tools) {
+  if (pid != tools.own_pid || (thread.flags & kSampleUnchanged) == 0) return false;
+  const int64_t used_ns = CpuNs(CpuClockOf(thread.tid));
+  return used_ns >= 0 && static_cast<uint64_t>(used_ns) == thread.sched.cpu_ns;
 }
 
 uint32_t StateOf(char letter) {
@@ -287,6 +296,12 @@ bool LookAtThread(SampledProcess* process, WatchedThread* thread, int64_t now_ns
                   LookTools* tools) {
   // One that found none: what is kept may be all that the host's limit allows.
   if (tools->no_descriptor != 0) CloseKept(thread, tools);
+  if (HasNotRun(process->pid, *thread, *tools)) {
+    ++tools->looks;
+    ++tools->unchanged;
+    Remember(thread, thread->sched, now_ns);
+    return true;
+  }
   SchedStat sched;
   const Found found = ReadSched(process->pid, thread, tools, &sched);
   if (found == Found::kGone) return false;

@@ -83,6 +83,7 @@ struct LookTools {
   LocationTable* locations = nullptr;
   NativeLeaf* native = nullptr;  // nullptr: not wanted, or not for this process
   RunningIp* running = nullptr;  // of this process's threads; nullptr: not wanted, or not possible
+  uint32_t own_pid = 0;          // the process whose threads' CPU clocks may be asked for: our own
   bool keep_descriptors = false;
   uint32_t kept_descriptors = 0;
   // A blocked thread that was left alone for longer than this, and has run meanwhile, is told of

@@ -10,6 +10,7 @@ gpuprobe_offline_library(gpuprobe_analysis
   ${CMAKE_CURRENT_LIST_DIR}/attribution/gap_story.cc
   ${CMAKE_CURRENT_LIST_DIR}/attribution/host_split.cc
   ${CMAKE_CURRENT_LIST_DIR}/timeline/host_view.cc
+  ${CMAKE_CURRENT_LIST_DIR}/timeline/device_number.cc
   ${CMAKE_CURRENT_LIST_DIR}/timeline/interval_set.cc
   ${CMAKE_CURRENT_LIST_DIR}/timeline/job_activity.cc
   ${CMAKE_CURRENT_LIST_DIR}/timeline/kernel_class.cc
@@ -26,6 +27,8 @@ gpuprobe_offline_library(gpuprobe_analysis
   ${CMAKE_CURRENT_LIST_DIR}/steps/steps.cc
   ${CMAKE_CURRENT_LIST_DIR}/timeline/stream_order.cc
   ${CMAKE_CURRENT_LIST_DIR}/attribution/unseen.cc
+  ${CMAKE_CURRENT_LIST_DIR}/analysis/rank_waits.cc
   ${CMAKE_CURRENT_LIST_DIR}/analysis/verdict.cc
   ${CMAKE_CURRENT_LIST_DIR}/analysis/verdict_facts.cc
+  ${CMAKE_CURRENT_LIST_DIR}/analysis/warm_up.cc
   ${CMAKE_CURRENT_LIST_DIR}/attribution/waits.cc)

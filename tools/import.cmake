@@ -11,6 +11,8 @@ gpuprobe_offline_library(gpuprobe_import
   ${CMAKE_CURRENT_LIST_DIR}/import/exact_time.cc
   ${CMAKE_CURRENT_LIST_DIR}/import/json_scan.cc
   ${CMAKE_CURRENT_LIST_DIR}/import/kineto_loader.cc
+  ${CMAKE_CURRENT_LIST_DIR}/import/kineto_metadata.cc
+  ${CMAKE_CURRENT_LIST_DIR}/import/kineto_rows.cc
   ${CMAKE_CURRENT_LIST_DIR}/import/kineto_words.cc
   ${CMAKE_CURRENT_LIST_DIR}/import/progress.cc
   ${CMAKE_CURRENT_LIST_DIR}/import/run_group.cc

@@ -18,7 +18,7 @@ target_link_libraries(gpuprobe_markers PRIVATE gpuprobe_format PUBLIC absl::flat
 gpuprobe_offline_library(gpuprobe_loader
   load/trace_loader.cc load/file_loader.cc load/frame_prefetcher.cc load/load_batches.cc load/load_samples.cc
   load/record_order.cc load/link_calls.cc load/capture_facts.cc load/input_files.cc load/loss_causes.cc
-  load/several_runs.cc)
+  load/several_runs.cc load/foreign_files.cc)
 target_link_libraries(gpuprobe_loader PUBLIC gpuprobe_proto_read absl::status absl::statusor
                       PRIVATE gpuprobe_import gpuprobe_import_nsys gpuprobe_markers gpuprobe_analysis
                       gpuprobe_format absl::flat_hash_map absl::strings Threads::Threads)
@@ -34,16 +34,16 @@ gpuprobe_offline_library(gpuprobe_report
   report/report_hot.cc report/report_diff.cc report/report_info.cc dump/report_dump.cc figures/hot.cc
   figures/run_figures.cc figures/diff.cc dump/dump_records.cc dump/dump_timeline.cc dump/dump_samples.cc
   figures/info_samples.cc figures/activity_stats.cc figures/activity_counter.cc report/command_line.cc
-  report/output.cc)
+  report/time_choice.cc report/output.cc)
 target_link_libraries(gpuprobe_report PUBLIC gpuprobe_loader gpuprobe_analysis gpuprobe_format absl::flat_hash_map
                       PRIVATE gpuprobe_import)
 
 # Runs too long to be held at once.
 gpuprobe_offline_library(gpuprobe_windowed
   windowed/windowed_run.cc windowed/windowed_analysis.cc windowed/window_reader.cc windowed/window_carry.cc
-  windowed/busy_times.cc windowed/device_in_windows.cc windowed/kept_gaps.cc windowed/records_around.cc windowed/run_size.cc
-  windowed/step_cutter.cc windowed/step_list.cc windowed/step_matcher.cc windowed/step_tracker.cc
-  windowed/verdict_counts.cc)
+  windowed/device_in_windows.cc windowed/kept_gaps.cc windowed/records_around.cc windowed/run_size.cc
+  windowed/side_thread.cc windowed/step_cutter.cc windowed/step_list.cc windowed/step_matcher.cc
+  windowed/step_tracker.cc windowed/verdict_counts.cc)
 target_link_libraries(gpuprobe_windowed PUBLIC gpuprobe_loader gpuprobe_analysis gpuprobe_report
                       PRIVATE gpuprobe_import absl::strings Threads::Threads)
 

@@ -19,7 +19,8 @@ import subprocess
 import sys
 import time
 
-import side_by_side
+import common
+import ratios
 
 MEMCPY, MEMSET, DRIVER, RUNTIME, MEMCPY2, KERNEL = 1, 2, 4, 5, 22, 10
 DEVICE, CONTEXT, OVERHEAD, EVENT, SYNC, STREAM, EXTERNAL, GRAPH = 8, 9, 17, 36, 38, 37, 39, 51
@@ -57,7 +58,7 @@ SETS = {
 
 def environment(start="later"):
     found = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD" and not k.startswith("GPUPROBE_")}
-    found["CUDA_INJECTION64_PATH"] = str(side_by_side.FLOOR)
+    found["CUDA_INJECTION64_PATH"] = str(common.FLOOR)
     found["GPUPROBE_FLOOR_KINDS"] = start
     for name in ("GPUPROBE_FLOOR_ATTRIBUTES", "GPUPROBE_FLOOR_TSC", "GPUPROBE_FLOOR_BUFFER_KB"):
         if name in os.environ:
@@ -66,7 +67,7 @@ def environment(start="later"):
 
 
 def pinned(command, variables):
-    cores = set(sorted(os.sched_getaffinity(0))[-side_by_side.CORES:])
+    cores = common.measured_cores()
     return subprocess.run(command, env=variables, check=True, stdout=subprocess.PIPE,
                           preexec_fn=lambda: os.sched_setaffinity(0, cores)).stdout.decode()
 
@@ -83,7 +84,7 @@ def parse(text, names):
 
 def steps_in_this_process(turns, steps, chosen):
     """The child of `step`: prints what micro prints, in microseconds a step."""
-    sys.path.insert(0, str(side_by_side.WORKLOADS))
+    sys.path.insert(0, str(common.WORKLOADS))
     import torch
     import torch_launch_bound
     step = torch_launch_bound.make_step()
@@ -110,7 +111,7 @@ def measure(arguments, chosen):
         command = [sys.executable, __file__, "step", "--child", "--turns", str(arguments.turns), "--ops",
                    str(arguments.ops or 8), "--sets", ";".join(chosen)]
     else:
-        command = [side_by_side.build_micro(), arguments.what, "1", str(arguments.turns), str(arguments.ops or 2000),
+        command = [common.build_micro(), arguments.what, "1", str(arguments.turns), str(arguments.ops or 2000),
                    *(f"{number}={text}" for number, text in enumerate(texts))]
     return parse(pinned(command, environment()), chosen)
 
@@ -121,10 +122,10 @@ def print_table(what, base_name, figures, instructions, _):
     print(f"| kinds | {unit}, median | of '{base_name}' | added, median | instructions |\n|---|---|---|---|---|")
     base = figures[base_name]
     for name, values in figures.items():
-        found = side_by_side.interval([a / b for a, b in zip(values, base)])
+        found = ratios.interval([a / b for a, b in zip(values, base)])
         counted = statistics.median(instructions.get(name, [0]))
         added = statistics.median(a - b for a, b in zip(values, base))
-        print(f"| {name} | {statistics.median(values):.0f} | {side_by_side.text_of(found)} | {added:+.0f} | "
+        print(f"| {name} | {statistics.median(values):.0f} | {ratios.text_of(found)} | {added:+.0f} | "
               f"{counted:.0f} |")
 
 
@@ -133,7 +134,7 @@ PHASES = {"before": "-", "under": SETS["all"], "disabled": "", "slot taken and g
 
 
 def left_behind(processes, blocks, ops):
-    micro = side_by_side.build_micro()
+    micro = common.build_micro()
     rows = {(kind, phase): [] for kind in ("client", "nothing") for phase in PHASES}  # (fastest ns, in yardsticks)
     for _ in range(processes):
         for kind in ("client", "nothing"):
@@ -143,16 +144,16 @@ def left_behind(processes, blocks, ops):
             figures, _, yardsticks = parse(pinned(command, environment()), list(PHASES))
             for phase in PHASES:
                 rows[kind, phase].append((min(figures[phase]),
-                                          side_by_side.in_yardsticks(figures[phase], yardsticks[phase])))
+                                          common.in_yardsticks(figures[phase], yardsticks[phase])))
     print(f"\n## left-behind, {processes} processes each\n")
     print("| | | ns a launch, fastest block, median | of the same process before, over yardsticks | fastest blocks |")
     print("|---|---|---|---|---|")
     for (kind, phase), values in rows.items():
         before = rows[kind, "before"]
-        measured = side_by_side.interval([a[1] / b[1] for a, b in zip(values, before)])
-        fastest = side_by_side.interval([a[0] / b[0] for a, b in zip(values, before)])
+        measured = ratios.interval([a[1] / b[1] for a, b in zip(values, before)])
+        fastest = ratios.interval([a[0] / b[0] for a, b in zip(values, before)])
         print(f"| {kind} | {phase} | {statistics.median(v[0] for v in values):.0f} | "
-              f"{side_by_side.text_of(measured)} | {side_by_side.text_of(fastest)} |")
+              f"{ratios.text_of(measured)} | {ratios.text_of(fastest)} |")
 
 
 def main():

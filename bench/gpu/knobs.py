@@ -14,7 +14,8 @@ import os
 import statistics
 import subprocess
 
-import side_by_side
+import common
+import ratios
 
 KERNEL, GRAPH, MEMCPY, MEMSET, MEMCPY2, RUNTIME, DRIVER, SYNC, EVENT, OVERHEAD = 10, 51, 1, 2, 22, 5, 4, 38, 36, 17
 
@@ -71,29 +72,29 @@ def main():
     parser.add_argument("--blocks", type=int, default=20)
     parser.add_argument("--ops", type=int, default=2000)
     arguments = parser.parse_args()
-    micro = side_by_side.build_micro()
+    micro = common.build_micro()
     variants = list(VARIANTS[arguments.group].items())
-    cores = set(sorted(os.sched_getaffinity(0))[-side_by_side.CORES:])
+    cores = common.measured_cores()
     figures = {name: [] for name, _ in variants}  # (ns, in yardsticks)
     for round_number in range(arguments.rounds):
         turn = round_number % len(variants)
         for name, knobs in variants[turn:] + variants[:turn]:
             environment = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "CUDA_INJECTION64_PATH")}
             if knobs is not None:
-                environment["CUDA_INJECTION64_PATH"] = str(side_by_side.FLOOR)
+                environment["CUDA_INJECTION64_PATH"] = str(common.FLOOR)
                 environment.update({f"GPUPROBE_FLOOR_{k}": v for k, v in knobs.items()})
             command = [micro, arguments.workload, str(arguments.threads), str(arguments.blocks), str(arguments.ops)]
             text = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE,
                                   preexec_fn=lambda: os.sched_setaffinity(0, cores)).stdout.decode()
-            blocks = side_by_side.figures_of(text, "ns_per_op")
-            yardsticks = side_by_side.figures_of(text, "yardstick_us")
-            figures[name].append((statistics.median(blocks), side_by_side.in_yardsticks(blocks, yardsticks)))
+            blocks = common.figures_of(text, "ns_per_op")
+            yardsticks = common.figures_of(text, "yardstick_us")
+            figures[name].append((statistics.median(blocks), common.in_yardsticks(blocks, yardsticks)))
     base = figures[variants[0][0]]
     print(f"\n## {arguments.group}, {arguments.workload}, {arguments.threads} threads, {arguments.rounds} rounds\n")
     print(f"| variant | median ns | of '{variants[0][0]}', both over their yardsticks |\n|---|---|---|")
     for name, values in figures.items():
-        found = side_by_side.interval([a[1] / b[1] for a, b in zip(values, base)])
-        print(f"| {name} | {statistics.median(v[0] for v in values):.0f} | {side_by_side.text_of(found)} |")
+        found = ratios.interval([a[1] / b[1] for a, b in zip(values, base)])
+        print(f"| {name} | {statistics.median(v[0] for v in values):.0f} | {ratios.text_of(found)} |")
 
 
 if __name__ == "__main__":

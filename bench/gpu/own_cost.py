@@ -19,7 +19,8 @@ import sys
 import tempfile
 import time
 
-import side_by_side
+import common
+import ratios
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 SEIZE, INTERRUPT, DETACH, ALL_CHILDREN = 0x4206, 0x4207, 17, 0x40000000
@@ -51,22 +52,23 @@ class Stopped:
 
 
 def child(steps):
-    sys.path.insert(0, str(side_by_side.WORKLOADS))
+    sys.path.insert(0, str(common.WORKLOADS))
     import torch
     import torch_launch_bound as workload
+    from yardstick import yardstick_us
     from torch.profiler import ProfilerActivity, profile
     step = workload.make_step()
 
     def block():
         step()
         torch.cuda.synchronize()
-        before = workload.yardstick_us()
+        before = yardstick_us()
         begin = time.perf_counter()
         for _ in range(steps):
             step()
         torch.cuda.synchronize()
         took = (time.perf_counter() - begin) * 1e6 / steps
-        return took, (before + workload.yardstick_us()) / 2
+        return took, (before + yardstick_us()) / 2
 
     print("ready", flush=True)
     for line in sys.stdin:
@@ -97,7 +99,7 @@ def main():
     environment = {k: v for k, v in os.environ.items() if k != "CUDA_INJECTION64_PATH"}
     figures = {name: [] for name in VARIANTS}
     with tempfile.TemporaryDirectory() as folder:
-        environment.update(LD_PRELOAD=str(side_by_side.LIBRARY), GPUPROBE_OUT=folder + "/run")
+        environment.update(LD_PRELOAD=str(common.LIBRARY), GPUPROBE_OUT=folder + "/run")
         host = subprocess.Popen([sys.executable, __file__, "--child", "--steps", str(arguments.steps)], env=environment,
                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         while host.stdout.readline().strip() != "ready":
@@ -120,10 +122,10 @@ def main():
     print("| | us a step, median | of 'gpuprobe', both over their yardsticks | plain |\n|---|---|---|---|")
     base = figures["gpuprobe"]
     for name, values in figures.items():
-        measured = side_by_side.interval([a[1] / b[1] for a, b in zip(values, base)])
-        plain = side_by_side.interval([a[0] / b[0] for a, b in zip(values, base)])
-        print(f"| {name} | {statistics.median(v[0] for v in values):.0f} | {side_by_side.text_of(measured)} | "
-              f"{side_by_side.text_of(plain)} |")
+        measured = ratios.interval([a[1] / b[1] for a, b in zip(values, base)])
+        plain = ratios.interval([a[0] / b[0] for a, b in zip(values, base)])
+        print(f"| {name} | {statistics.median(v[0] for v in values):.0f} | {ratios.text_of(measured)} | "
+              f"{ratios.text_of(plain)} |")
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ SOURCE = (".cc", ".h", ".c", ".inc")
 
 # Headers of libc and the kernel; everything else with a slash or ".h" is a third party.
 SYSTEM = re.compile(r"(sys|linux|asm|netinet|arpa|net|bits)/[\w/]+\.h|"
-                    r"(aio|alloca|assert|cpuid|cxxabi|ctype|dirent|dlfcn|elf|errno|execinfo|fcntl|features|float|fnmatch|"
-                    r"ftw|getopt|glob|immintrin|inttypes|langinfo|libgen|limits|link|locale|malloc|math|netdb|poll|"
+                    r"(aio|alloca|assert|cpuid|cxxabi|ctype|dirent|dlfcn|elf|emmintrin|errno|execinfo|fcntl|features|float|"
+                    r"fnmatch|ftw|getopt|glob|immintrin|inttypes|langinfo|libgen|limits|link|locale|malloc|math|netdb|poll|"
                     r"pthread|pty|pwd|regex|sched|semaphore|setjmp|signal|spawn|stdalign|stdarg|stdatomic|stdbool|"
                     r"stddef|stdint|stdio|stdlib|string|strings|syscall|sysexits|syslog|termios|time|ucontext|"
                     r"unistd|utime|wait|wchar|x86intrin)\.h")

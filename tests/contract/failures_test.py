@@ -22,7 +22,8 @@ PRIVILEGES = (NO_PRIVILEGES, 40)
 VITAL = ("cuptiActivityRegisterCallbacks", "cuptiActivityEnable")
 USEFUL = ("cuptiUnsubscribe", "cuptiActivitySetAttribute", "cuptiActivityGetAttribute", "cuptiActivityFlushAll",
           "cuptiActivityGetNumDroppedRecords", "cuptiGetTimestamp", "cuptiSetThreadIdType", "cuptiGetThreadIdType",
-          "cuptiActivityEnableRuntimeApi", "cuptiActivityEnableDriverApi", "cuptiActivityEnableLatencyTimestamps")
+          "cuptiActivityEnableRuntimeApi", "cuptiActivityEnableDriverApi", "cuptiActivityEnableLatencyTimestamps",
+          "cuptiActivityEnableHWTrace")
 
 
 class FailureTest(host.ContractTest):
@@ -59,8 +60,8 @@ class MatrixTest(FailureTest):
         faults = [f"{function}:fail:{code}" for function, code in cases]
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             names = (f"{function}-{code}" for function, code in cases)
-            # With latency timestamps every function is called.
-            env = {"GPUPROBE_LATENCY_TIMESTAMPS": "1"}
+            # With latency timestamps and hardware trace every function is called.
+            env = {"GPUPROBE_LATENCY_TIMESTAMPS": "1", "GPUPROBE_HW_TRACE": "1"}
             outcomes = list(pool.map(lambda fault, name: self.run_with(fault, name, env), faults, names))
         for (function, code), (result, truth) in zip(cases, outcomes):
             with self.subTest(function=function, code=code):

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the trace goes, and what happens when it cannot go there."""
 
+import errno
 import os
+import pathlib
 import resource
 import shutil
 import subprocess
@@ -12,6 +14,7 @@ import host
 import traces
 
 LAUNCH = host.host("contract_launch")
+OUTAGE = host.host("contract_outage")
 QUICK = {"GPUPROBE_FLUSH_MS": "20"}
 
 
@@ -64,14 +67,49 @@ class DirectoryTest(OutputTest):
 
     def test_its_name_is_too_long(self):
         self.run_into(self.root / ("x" * 300))
+
+    # What the name of the file needs.
+    FILE_NAME_BYTES = 200
+    PATH_MAX = 4096
+
+    def path_of(self, length):
+        """A path of so many bytes below the test's folder."""
+        path = f"{self.root}/long"
+        while len(path) < length:
+            path += "/" + "y" * min(200, max(length - len(path) - 1, 1))
+        return path[:length]
+
+    def test_a_path_up_to_the_limit_of_the_system_works(self):
+        for length in (999, 1001, 1023, 1024, 1025, 2000, self.PATH_MAX - self.FILE_NAME_BYTES):
+            with self.subTest(length=length):
+                out = self.path_of(length)
+                trace = self.only_trace(self.run_into(out, ms=50, env={"GPUPROBE_VERBOSE": "0"}))
+                self.assertEqual(str(trace.path.parent), out)
+                self.assertEqual(trace.settings["GPUPROBE_OUT"], out)
+
+    def test_a_path_beyond_it_is_refused_with_the_reason_and_never_cut(self):
         # Not to be cut: the shorter path would be somebody else's.
-        self.run_into(str(self.root / "long") + "/y" * 600)
-        self.assertFalse((self.root / "long").exists())
+        for length in (self.PATH_MAX - 30, self.PATH_MAX - 1, self.PATH_MAX, self.PATH_MAX + 1, 9000):
+            with self.subTest(length=length):
+                result = self.run_host([LAUNCH, "ms=50"], sim=True, out=self.path_of(length),
+                                       env={"GPUPROBE_VERBOSE": "1"})
+                self.assertEqual(result.stderr, b"gpuprobe: off: the trace cannot be written: "
+                                                b"the path of GPUPROBE_OUT is too long\n")
+                self.assertFalse((self.root / "long").exists())
+
+    def test_a_relative_path_that_gets_too_long_is_not_shorter_for_a_child_elsewhere(self):
+        name = "/".join(["z" * 200] * 20)
+        script = f"cd / && exec {LAUNCH} ms=50"
+        folder = self.folder("f" * 100)
+        result = self.run_host(["sh", "-c", script], sim=True, folder=folder,
+                               env={"GPUPROBE_OUT": name, "GPUPROBE_VERBOSE": "1"})
+        self.assertRegex(result.stderr, rb"\Agpuprobe: off: the trace cannot be written \(errno 20, [^\n]*\n\Z")
+        self.assertFalse(pathlib.Path("/", "z" * 200).exists())
 
     def test_a_long_relative_path_is_not_cut(self):
-        name = "z" * 200
-        result = self.run_host([LAUNCH, "ms=50"], sim=True, env={"GPUPROBE_OUT": f"{name}/{name}"})
-        self.assertEqual(len(traces.in_folder(result.folder / name / name)), 1)
+        name = "/".join(["z" * 200] * 8)
+        result = self.run_host([LAUNCH, "ms=50"], sim=True, env={"GPUPROBE_OUT": name})
+        self.assertEqual(len(traces.in_folder(result.folder / name)), 1)
 
     def test_there_is_no_working_directory(self):
         before = set(os.listdir("/"))
@@ -114,12 +152,15 @@ class FileSystemTest(OutputTest):
         self.mounted = self.folder("mounted")
 
     def run_mounted(self, options, script):
-        """Runs the shell text `script` with a tmpfs at $M; LAUNCH stands for the host, started with the probe."""
-        preload = f"LD_PRELOAD={host.LIBRARY} GPUPROBE_OUT=$M/out {LAUNCH} ms=600 pause_ms=1"
-        text = f"mount -t tmpfs -o {options} none $M && " + script.replace("LAUNCH", preload)
+        """Runs the shell text `script` with a tmpfs at $M. LAUNCH stands for a host that is started with the probe,
+        UNTIL for one that works until the file exists that is named next."""
+        probe = f"LD_PRELOAD={host.LIBRARY} GPUPROBE_OUT=$M/out"
+        script = script.replace("LAUNCH", f"{probe} {LAUNCH} ms=600 pause_ms=1")
+        script = script.replace("UNTIL", f"{probe} {OUTAGE} none 0 -1 until")
+        text = f"mount -t tmpfs -o {options} none $M && " + script
         result = self.run_host(["unshare", "-m", "sh", "-c", text], "none", sim=True, env=dict(QUICK, M=self.mounted))
         self.assertEqual((result.status, result.stderr), (0, b""))
-        self.assertRegex(result.stdout, rb"\Alaunched=\d+\n")
+        self.assertRegex(result.stdout, rb"\Alaunched=\d+")
         return result
 
     def test_the_file_system_is_read_only(self):
@@ -134,15 +175,107 @@ class FileSystemTest(OutputTest):
 
     def test_the_disk_fills_up_and_what_was_written_stays_readable(self):
         copy = self.root / "copy"
-        self.run_mounted("size=48k", f"LAUNCH && cp -r $M/out {copy}")
+        result = self.run_mounted("size=48k", f"LAUNCH && cp -r $M/out {copy}")
         found = traces.in_folder(copy)
         self.assertEqual(len(found), 1)
-        self.assertTrue(found[0].is_healthy, found[0].damage)
-        self.assertEqual(found[0].torn, 0)
-        self.assertFalse(found[0].is_closed)
+        self.assertEqual((found[0].damage, found[0].torn), ([], 0))
+        self.assertGreater(found[0].kernels, 0)
+        # The closing frame is small: it may find room where the others did not.
+        if found[0].is_closed:
+            lost = found[0].losses[traces.WRITE_FAILED]
+            self.assertGreaterEqual(found[0].records + lost, 2 * result.fields()["launched"])
+
+    def test_a_full_disk_that_gets_room_again_is_written_to_again(self):
+        copy = self.root / "copy"
+        go = self.root / "go"
+        self.run_mounted("size=1m", f"head -c 1m /dev/zero > $M/fill; UNTIL {go} & P=$!; "
+                         "until ls $M/out/*.gpuprobe >$M/../ls 2>&1; do sleep 0.1; done; "
+                         f"sleep 1; rm $M/fill; touch {go}; wait $P && cp -r $M/out {copy}")
+        [trace] = traces.in_folder(copy)
+        self.assertEqual((trace.damage, trace.torn, trace.end_reason), ([], 0, "exit"))
+        self.assertIn(f"errno {errno.ENOSPC}, no space left", trace.warnings[0])
+        self.assertGreater(trace.kernels, 0)
 
     def test_there_are_no_inodes_left(self):
         self.run_mounted("size=1m,nr_inodes=2", "touch $M/last; LAUNCH")
+
+
+class OutageTest(OutputTest):
+    """Calls on the trace file that fail for a while (the host stands in front of libc)."""
+
+    FOREVER = 0
+
+    def outage(self, call, number, failures, *more):
+        result = self.run_host([OUTAGE, call, number, failures, *more], sim=True, env=QUICK)
+        self.assertEqual((result.status, result.stderr), (0, b""))
+        return result, result.fields()
+
+    def assert_told(self, trace, number, times=1):
+        told = [warning for warning in trace.warnings if "could not be written" in warning]
+        self.assertIn(f"{times} time", told[-1])
+        self.assertIn(f"errno {number},", told[-1])
+
+    def test_without_a_descriptor_for_a_while_nothing_is_lost(self):
+        for number in (errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EIO, errno.EINTR):
+            with self.subTest(errno=errno.errorcode[number]):
+                result, fields = self.outage("open", number, 3)
+                self.assertEqual(fields["failed"], 3)
+                trace = self.only_trace(result)
+                self.assertEqual((trace.kernels, dict(trace.losses), trace.end_reason),
+                                 (fields["launched"], {}, "exit"))
+                self.assert_told(trace, number)
+                self.assertEqual(trace.settings["GPUPROBE_FLUSH_MS"], "20")
+
+    def test_a_host_that_closes_the_trace_and_takes_all_descriptors_for_a_second(self):
+        result, fields = self.outage("none", 0, 1000, "hold")
+        trace = self.only_trace(result)
+        self.assertEqual((trace.kernels, dict(trace.losses), trace.end_reason), (fields["launched"], {}, "exit"))
+        self.assert_told(trace, errno.EMFILE)
+
+    def check_written_again(self, call, number, failures):
+        result, fields = self.outage(call, number, failures)
+        self.assertEqual(fields["failed"], failures)
+        [trace] = result.traces
+        self.assertEqual((trace.damage, trace.torn, trace.end_reason), ([], 0, "exit"))
+        # The one frame that was refused is a hole, and counted, where there was something in it; every kernel comes
+        # with the call that launched it.
+        lost = trace.losses[traces.WRITE_FAILED]
+        self.assertGreaterEqual(trace.records + lost, 2 * fields["launched"])
+        self.assertEqual([header["sequence"] for header in trace.headers],
+                         list(range(1, len(trace.headers) + 1)))
+        self.assertGreater(trace.kernels, 0)
+        self.assert_told(trace, number)
+        self.assertEqual(trace.settings["GPUPROBE_FLUSH_MS"], "20")
+
+    def test_what_a_failing_write_costs_is_counted_and_the_rest_is_there(self):
+        for number in (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.ENOMEM):
+            with self.subTest(errno=errno.errorcode[number]):
+                self.check_written_again("write", number, 3)
+
+    def test_half_a_frame_is_cut_off_as_soon_as_that_can_be_done(self):
+        # The rest of the frame, the cutting, and once more the cutting.
+        self.check_written_again("half", errno.ENOSPC, 3)
+
+    def test_a_failure_that_lasts_is_tried_with_growing_pauses(self):
+        for call in ("open", "write"):
+            with self.subTest(call=call):
+                result, fields = self.outage(call, errno.ENOSPC, self.FOREVER)
+                # 100 flush periods and more; ten doublings are 51 s.
+                self.assertGreater(fields["failed"], 2)
+                self.assertLess(fields["failed"], 12)
+                self.assertEqual([trace.headers for trace in result.traces], [[]] if call == "write" else [])
+
+    def test_a_failure_for_good_is_not_tried_again(self):
+        for call, number in (("open", errno.EACCES), ("open", errno.EROFS), ("write", errno.EFBIG),
+                             ("write", errno.EPERM)):
+            with self.subTest(call=call, errno=errno.errorcode[number]):
+                _, fields = self.outage(call, number, self.FOREVER)
+                self.assertEqual(fields["calls"], 1)
+
+    def test_the_end_of_the_host_is_the_last_chance_and_the_line_says_that_it_was_missed(self):
+        result = self.run_host([OUTAGE, "write", errno.ENOSPC, self.FOREVER], sim=True,
+                               env=dict(QUICK, GPUPROBE_VERBOSE="1"))
+        self.assertRegex(result.stderr, rb"\Agpuprobe: off: the trace cannot be written \(errno 28, no space[^\n]*\n\Z")
 
 
 class LimitTest(OutputTest):

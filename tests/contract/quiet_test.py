@@ -68,7 +68,7 @@ class QuietTest(host.ContractTest):
     def test_the_line_does_not_promise_a_file_that_could_not_be_written(self):
         # Shorter than a flush period: the end of the process is what notices.
         result = self.run_host([LAUNCH, "ms=50"], sim=True, out="/dev/null/x", env={"GPUPROBE_VERBOSE": "1"})
-        self.assertRegex(result.stderr, rb"\Agpuprobe: off: /dev/null/x/[^\n]* cannot be written[^\n]*\n\Z")
+        self.assertRegex(result.stderr, rb"\Agpuprobe: off: the trace cannot be written \(errno 20, [^\n]*\): /dev/null/x/[^\n]*\n\Z")
 
     def test_a_data_file_on_descriptor_2_stays_clean(self):
         for verbose in ("0", "1"):

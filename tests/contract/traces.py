@@ -184,6 +184,12 @@ class Trace:
     def warnings(self):
         return [value.decode() for capture in self.packets[CAPTURE] for n, value in fields(capture) if n == 10]
 
+    @property
+    def settings(self):
+        """The settings in force, as text."""
+        return {text(value, 1): text(value, 2) for capture in self.packets[CAPTURE]
+                for number, value in fields(capture) if number == 6}
+
     def outcomes(self, field=7):
         """Name and result of every activity kind (7) or attribute (8) that was asked for."""
         found = {}

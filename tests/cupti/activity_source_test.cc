@@ -94,6 +94,9 @@ CuptiApi MakeApi() {
     if (result == CUPTI_SUCCESS) fake->latency = enable != 0;
     return result;
   };
+  api.ActivityEnableHwTrace = [](uint8_t enable) -> Result {
+    return fake->Note("HwTrace " + std::to_string(enable));
+  };
   api.ActivityRegisterCallbacks = [](BufferRequestedFn requested, BufferCompletedFn) -> Result {
     const Result result = fake->Note("RegisterCallbacks");
     if (result == CUPTI_SUCCESS) fake->requested = requested;
@@ -232,6 +235,31 @@ TEST_F(ActivitySourceTest, OptionsDecideWhichKindsAreAskedFor) {
   EXPECT_LT(PositionOf("Latency 1"), PositionOf("RegisterCallbacks"));
 }
 
+TEST_F(ActivitySourceTest, HardwareTraceIsAskedForOnceBeforeAnyKindAndNotTakenBack) {
+  ASSERT_TRUE(Start());
+  EXPECT_FALSE(Called("HwTrace 1"));
+  source_.Pause();
+  ActivityOptions options;
+  options.hw_trace = true;
+  fake_.calls.clear();
+  ActivitySource other;
+  ASSERT_TRUE(other.Start(&api_, options, &Requested, &Completed, why_, sizeof why_));
+  EXPECT_LT(PositionOf("HwTrace 1"), PositionOf("RegisterCallbacks"));
+  other.Pause();
+  ASSERT_TRUE(other.Resume());
+  EXPECT_EQ(std::count(fake_.calls.begin(), fake_.calls.end(), "HwTrace 1"), 1);
+  EXPECT_FALSE(Called("HwTrace 0"));
+}
+
+TEST_F(ActivitySourceTest, AGpuWithoutHardwareTraceIsRecordedTheOtherWay) {
+  api_.ActivityEnableHwTrace = [](uint8_t) -> Result { return CUPTI_ERROR_NOT_SUPPORTED; };
+  ActivityOptions options;
+  options.hw_trace = true;
+  ASSERT_TRUE(Start(options)) << why_;
+  EXPECT_EQ(OutcomeOf("HW_TRACE"), CUPTI_ERROR_NOT_SUPPORTED);
+  EXPECT_TRUE(fake_.enabled.contains(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL));
+}
+
 TEST_F(ActivitySourceTest, MissingOptionalFunctionsAreNotedAndDoNotMatter) {
   api_.SetThreadIdType = nullptr;
   api_.GetThreadIdType = nullptr;
@@ -240,13 +268,16 @@ TEST_F(ActivitySourceTest, MissingOptionalFunctionsAreNotedAndDoNotMatter) {
   api_.ActivityEnableRuntimeApi = nullptr;
   api_.ActivityEnableDriverApi = nullptr;
   api_.ActivityEnableLatencyTimestamps = nullptr;
+  api_.ActivityEnableHwTrace = nullptr;
   ActivityOptions options;
   options.latency_timestamps = true;
+  options.hw_trace = true;
   options.device_buffers_preallocated = 8;
   ASSERT_TRUE(Start(options)) << why_;
   for (const char* name :
        {"THREAD_ID_TYPE_SYSTEM", "ATTR_ZEROED_OUT_ACTIVITY_BUFFER", "LATENCY_TIMESTAMPS",
-        "ATTR_DEVICE_BUFFER_PRE_ALLOCATE_VALUE", "RUNTIME_API_FILTER", "DRIVER_API_FILTER"}) {
+        "HW_TRACE", "ATTR_DEVICE_BUFFER_PRE_ALLOCATE_VALUE", "RUNTIME_API_FILTER",
+        "DRIVER_API_FILTER"}) {
     EXPECT_EQ(OutcomeOf(name), kNoSuchFunction) << name;
   }
   source_.Pause();

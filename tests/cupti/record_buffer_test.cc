@@ -13,6 +13,7 @@
 #include "cupti/api_calls.h"
 #include "cupti/record_decode.h"
 #include "cupti/record_decode_inl.h"
+#include "proto/frame_dictionary.h"
 #include "tests/cupti/keeping_sink.h"
 #include "tests/cupti/made_records.h"
 #include "tests/cupti/size_walk.h"
@@ -168,6 +169,94 @@ TEST(ApiRecords, DriverCallUnderARuntimeCallThatIsLeftOutStays) {
   const Decoded decoded = Decode(buffer, kCuda130, &decoder);
   ASSERT_EQ(decoded.sink.calls.size(), 1u);
   EXPECT_EQ(decoded.sink.calls[0].cbid, kCuPrimaryRetain);
+}
+
+// ---- Sinks that know the common record ----
+
+// Takes what it is told to, and keeps it as if it had been decoded.
+struct KnowingSink : KeepingSink {
+  bool takes = true;
+  std::vector<uint64_t> kernel_words;  // what TakeKnownKernel saw
+  std::vector<uint32_t> offered;       // correlation ids
+  bool TakeKnownCall(const ApiRecord& r) {
+    offered.push_back(r.correlation);
+    if (takes) calls.push_back(r);
+    return takes;
+  }
+  bool TakeKnownKernel(const KernelInBuffer& k) {
+    offered.push_back(k.correlation());
+    kernel_words = Words(k);
+    return takes;
+  }
+  template <class Kernel>
+  static std::vector<uint64_t> Words(const Kernel& k) {
+    std::vector<uint64_t> words = {static_cast<uint64_t>(k.start_ns()),
+                                   static_cast<uint64_t>(k.end_ns()),
+                                   k.device(),
+                                   k.context(),
+                                   k.stream(),
+                                   k.correlation(),
+                                   k.how(),
+                                   k.plain()};
+    for (size_t i = 0; i < 8; ++i) words.push_back(k.shape_word(i));
+    return words;
+  }
+};
+
+TEST(KnowingSinks, WhatIsTakenCountsAndComesNoSecondTime) {
+  Buffer buffer;
+  buffer.Add(MakeKernel<CUpti_ActivityKernel10>())
+      .Add(Runtime(kCudaLaunchKernel, 1, 9, 42))
+      .Add(Driver(kCuLaunchKernel, 2, 8, 42))  // counts with the call that was taken
+      .Add(Driver(kCuLaunchKernel, 20, 28, 43))
+      .Add(Runtime(kCudaGetDevice, 30, 31, 44));
+  for (const bool takes : {true, false}) {
+    BufferDecoder decoder;
+    ASSERT_TRUE(decoder.Init(nullptr, kCuda130));
+    decoder.RecordedCallsOnly(true);
+    KnowingSink sink;
+    sink.takes = takes;
+    DecodeStats stats = {};
+    decoder.Decode(buffer.data(), buffer.size(), &sink, &stats);
+    EXPECT_EQ(sink.offered, (std::vector<uint32_t>{4000000000u, 42}));  // no chatter, no driver
+    EXPECT_EQ(sink.kernels.size(), takes ? 0u : 1u);
+    EXPECT_EQ(sink.calls.size(), 2u);
+    EXPECT_EQ(stats.records, 3u);
+    EXPECT_EQ(stats.folded_driver_calls, 1u);
+    EXPECT_EQ(stats.chatter_calls, 1u);
+  }
+}
+
+template <class Kernel>
+void ExpectTheSameFields(uint32_t version, bool plain) {
+  Kernel made = MakeKernel<Kernel>();
+  made.clusterX = 2;
+  made.clusterZ = 3;
+  if (plain) {
+    made.graphId = 0;
+    made.graphNodeId = 0;
+    made.queued = INT64_MAX;  // not a time
+    made.submitted = 0;
+  }
+  Buffer buffer;
+  buffer.Add(made);
+  BufferDecoder decoder;
+  ASSERT_TRUE(decoder.Init(nullptr, version));
+  KnowingSink sink;
+  sink.takes = false;
+  DecodeStats stats = {};
+  decoder.Decode(buffer.data(), buffer.size(), &sink, &stats);
+  ASSERT_EQ(sink.kernels.size(), 1u);
+  EXPECT_EQ(sink.kernel_words, KnowingSink::Words(proto::KernelFields{sink.kernels[0]}));
+  EXPECT_EQ(sink.kernel_words[7], plain ? 1u : 0u);
+}
+
+TEST(KnowingSinks, AKernelWhereItStandsHasTheFieldsOfTheDecodedOne) {
+  for (const bool plain : {true, false}) {
+    ExpectTheSameFields<CUpti_ActivityKernel8>(kCuda118, plain);
+    ExpectTheSameFields<CUpti_ActivityKernel9>(kCuda128, plain);
+    ExpectTheSameFields<CUpti_ActivityKernel10>(kCuda130, plain);
+  }
 }
 
 // ---- Which sizes apply ----

@@ -29,5 +29,31 @@ TEST(GpusAtMostTest, DeviceNodesAndTheVisibleOnesAreCountedUpToTwo) {
   for (const int number : {0, 5, 7}) std::remove((prefix + std::to_string(number)).c_str());
 }
 
+std::string DriverRelease(const char* text) {
+  char out[32] = "before";
+  const bool found = FindDriverRelease(text, out, sizeof out);
+  EXPECT_EQ(found, out[0] != '\0');
+  return out;
+}
+
+TEST(DriverReleaseTest, IsTheNumberOfEitherKindOfModule) {
+  EXPECT_EQ(DriverRelease("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 "
+                          "19:39:15 UTC 2024\nGCC version:  gcc version 12.3.0 (Ubuntu)\n"),
+            "535.183.01");
+  EXPECT_EQ(DriverRelease("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  "
+                          "Release Build  (root@host)  Tue Sep 23\n"),
+            "580.95.05");
+  EXPECT_EQ(DriverRelease("NVRM version: 580.95"), "580.95");
+}
+
+TEST(DriverReleaseTest, NothingIsTakenForIt) {
+  EXPECT_EQ(DriverRelease(""), "");
+  EXPECT_EQ(DriverRelease("GCC version:  gcc version 12.3.0"), "");
+  EXPECT_EQ(DriverRelease("NVRM version: NVIDIA UNIX x86_64 Kernel Module\nGCC version: 12.3.0"),
+            "");
+  EXPECT_EQ(DriverRelease("NVRM version: module 12 of 3.x 4.5-beta"), "");
+  EXPECT_EQ(DriverRelease("NVRM version: 1.23456789012345678901234567890123456789"), "");
+}
+
 }  // namespace
 }  // namespace gpuprobe::inject

@@ -69,6 +69,15 @@ class JudgeTest(unittest.TestCase):
         self.assertAlmostEqual(verdict.explained, 840 / 850)
         self.assertAlmostEqual(verdict.reported_share, 0.78)
 
+    def test_time_without_a_cpu_may_be_named_for_what_it_is(self):
+        self.planted.update(share=1.0)
+        self.assertEqual(self.problems(), ["share"])
+        self.planted.update(starved=0.05)
+        self.assertEqual(self.problems(), [])
+        # It makes no share larger.
+        self.planted.update(share=0.55, starved=0.5)
+        self.assertEqual(self.problems(), ["share"])
+
     def test_another_kind_is_wrong(self):
         self.planted["expected_kind"] = ["cpu_starved", "host_python"]
         self.assertEqual(self.problems(), ["kind"])

@@ -73,6 +73,24 @@ TEST(SampleEncoderTest, BeginForgetsThePieceBefore) {
   EXPECT_EQ(piece.threads_size() + piece.processes_size() + piece.node_location_delta_size(), 0);
 }
 
+TEST(SampleEncoderTest, WhatIsSaidOfAProcessLastIsWhatIsWritten) {
+  SampleMaker maker(kBaseNs);
+  const std::string_view reason = "no";
+  EXPECT_TRUE(maker.encoder.AddProcess({.pid = 1, .name = "a", .start_ticks = 5}));
+  EXPECT_TRUE(maker.encoder.AddProcess({.pid = 1, .name = "b", .start_ticks = 6}));
+  EXPECT_TRUE(maker.encoder.AddProcess({.pid = 1,
+                                        .name = "a",
+                                        .python_version = "3.12.1",
+                                        .unreadable = &reason,
+                                        .unreadable_count = 1,
+                                        .start_ticks = 5}));
+  const HostSamples piece = maker.Seal(kBaseNs);
+  ASSERT_EQ(piece.processes_size(), 2);
+  EXPECT_EQ(piece.processes(0).python_version(), "3.12.1");
+  EXPECT_EQ(piece.processes(0).unreadable(0), "no");
+  EXPECT_EQ(piece.processes(1).name(), "b");
+}
+
 TEST(SampleEncoderTest, BytesThatAreNoUtf8BecomeQuestionMarksAndAreStillFoundAgain) {
   SampleMaker maker(kBaseNs);
   const uint32_t id = maker.encoder.InternText(

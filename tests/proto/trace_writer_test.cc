@@ -2,6 +2,7 @@
 // Copyright the gpuprobe authors.
 #include "proto/trace_writer.h"
 
+#include <map>
 #include <random>
 #include <set>
 #include <string>
@@ -148,6 +149,44 @@ TEST(TraceWriterTest, TheShortWayOfCommonRecordsLeadsToTheSameFile) {
     EXPECT_EQ(not_told.File(), asked.File());
     EXPECT_EQ(told.writer.stats().names_replaced, asked.writer.stats().names_replaced);
     EXPECT_EQ(told.names_read, asked.names_read);
+  }
+}
+
+// Lanes of a few blocks and a rest, with gaps and durations of one to five bytes, back in time,
+// over two seconds, and correlation ids that leap and wrap.
+TEST(TraceWriterTest, GapsDurationsAndCorrelationsOfAnySizeComeBack) {
+  for (uint32_t seed = 1; seed <= 6; ++seed) {
+    std::mt19937_64 random(seed);
+    WriterHarness harness;
+    ASSERT_TRUE(harness.Init());
+    std::map<uint32_t, std::vector<std::string>> written;
+    int64_t now = kTestStartNs;
+    uint32_t correlation = 0xffffff00u;
+    for (int i = 0; i < 1000; ++i) {
+      const auto any = [&](int most_bits) {
+        return static_cast<int64_t>(random() >> (64 - 1 - random() % most_bits));
+      };
+      const bool rarely = random() % 200 == 0;
+      ApiRecord r = {};
+      now += any(rarely ? 36 : 16) - (random() % 10 == 0 ? 50'000 : 0);
+      r.start_ns = now;
+      r.end_ns = now + any(rarely ? 36 : 16);
+      r.cbid = 1 + static_cast<uint32_t>(random() % (seed * 60));
+      r.thread = 50 + static_cast<uint32_t>(random() % seed);
+      r.correlation = correlation += rarely ? static_cast<uint32_t>(random()) : 1;
+      harness.writer.OnApi(r);
+      written[r.thread].push_back(Text(r.start_ns, r.end_ns, r.correlation));
+    }
+    ASSERT_TRUE(harness.writer.CloseFrame());
+    const ReadResult read = ReadBytes(harness.File());
+    for (const auto& [thread, rows] : written) {
+      const auto lane = read.log.find("api " + Text(thread));
+      ASSERT_NE(lane, read.log.end());
+      ASSERT_EQ(lane->second.size(), rows.size());
+      for (size_t i = 0; i < rows.size(); ++i) {
+        ASSERT_EQ(lane->second[i].substr(0, rows[i].size()), rows[i]) << seed << ' ' << i;
+      }
+    }
   }
 }
 

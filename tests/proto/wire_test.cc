@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "google/protobuf/wire_format_lite.h"
 #include "gtest/gtest.h"
 #include "proto/gpuprobe.pb.h"
+#include "proto/packed_blocks.h"
 #include "proto/packet_builder.h"
 #include "proto/utf8.h"
 #include "tests/proto/trace_log.h"
@@ -36,6 +38,60 @@ TEST(VarintTest, EncodesLikeProtobuf) {
     ASSERT_EQ(size, static_cast<size_t>(end - theirs)) << value;
     ASSERT_EQ(size, VarintBytes(value)) << value;
     ASSERT_EQ(std::memcmp(ours, theirs, size), 0) << value;
+  }
+}
+
+TEST(VarintTest, TheWayWithoutABranchWritesTheSameBytes) {
+  for (uint64_t value : InterestingValues()) {
+    uint8_t usual[kMaxVarintBytes] = {}, mixed[kMaxVarintBytes] = {};
+    const size_t size = static_cast<size_t>(PutVarint(usual, value) - usual);
+    ASSERT_EQ(static_cast<size_t>(PutMixedVarint(mixed, value) - mixed), size) << value;
+    ASSERT_EQ(std::memcmp(usual, mixed, size), 0) << value;
+  }
+}
+
+TEST(PackedBlocksTest, SixteenVarintsAreThoseOfEachValue) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 2000; ++round) {
+    uint32_t values[kPackedValues];
+    const uint32_t bits = random() % 33;
+    for (uint32_t& value : values) {
+      value = bits == 0 ? 0 : static_cast<uint32_t>(random()) >> (32 - bits);
+    }
+    std::vector<uint8_t> each(kPackedValues * kMaxVarintBytes), together(each.size());
+    uint8_t* end = each.data();
+    uint32_t all = 0;
+    for (const uint32_t value : values) {
+      end = PutVarint(end, value);
+      all |= value;
+    }
+    const size_t size = static_cast<size_t>(end - each.data());
+    __m128i any = _mm_setzero_si128();
+    end = PutVarints(together.data(), LoadSixteen(values), &any);
+    ASSERT_EQ(static_cast<size_t>(end - together.data()), size);
+    ASSERT_EQ(std::memcmp(each.data(), together.data(), size), 0);
+    ASSERT_EQ(IsZero(any), all == 0);
+  }
+}
+
+TEST(PackedBlocksTest, LowBytesAndZigZagAreThoseOfEachValue) {
+  std::mt19937 random(6);
+  for (int round = 0; round < 200; ++round) {
+    int32_t values[kPackedValues];
+    for (int32_t& value : values) value = static_cast<int32_t>(random()) >> (random() % 32);
+    uint8_t low[kPackedValues], high[kPackedValues * kMaxVarintBytes];
+    StoreLowBytes(LoadSixteen(values), low);
+    __m128i any = _mm_setzero_si128();
+    PutVarints(high, ZigZag(ShiftRightSigned<8>(LoadSixteen(values))), &any);
+    const uint8_t* at = high;
+    for (size_t i = 0; i < kPackedValues; ++i) {
+      ASSERT_EQ(low[i], static_cast<uint8_t>(values[i]));
+      uint8_t expected[kMaxVarintBytes];
+      const size_t size =
+          static_cast<size_t>(PutVarint(expected, ZigZag(int64_t{values[i] >> 8})) - expected);
+      ASSERT_EQ(std::memcmp(at, expected, size), 0) << values[i];
+      at += size;
+    }
   }
 }
 

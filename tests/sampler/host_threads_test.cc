@@ -341,6 +341,36 @@ TEST(HostSampler, AHostAtItsLimitOfOpenFilesIsLookedAtAndSaidToBe) {
   EXPECT_EQ(status, 0);
 }
 
+// Nothing can be opened at all: the descriptors are the host's to give. Why there is nothing to see
+// is said.
+TEST(HostSampler, AHostThatMayOpenNoFileIsSaidToBe) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "sanitizers open files, and start no threads in a forked process";
+#endif
+  const pid_t pid = fork();
+  if (pid == 0) {
+    struct rlimit limit;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = 0;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    HostRun run;
+    const auto said = [&run] {
+      const auto it = run.processes().find(static_cast<uint32_t>(getpid()));
+      if (it == run.processes().end()) return false;
+      const auto& notes = it->second.unreadable();
+      return std::any_of(notes.begin(), notes.end(), [](const std::string& note) {
+        return note.find("cannot be opened: EMFILE") != std::string::npos;
+      });
+    };
+    EXPECT_TRUE(run.Until(said));
+    run.Stop();
+    _exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = -1;
+  waitpid(pid, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
 TEST(HostSampler, NoThreadOfOursIsLookedAt) {
   Planted ours(&Spin);
   Planted other(&Spin);
@@ -474,17 +504,23 @@ TEST(HostSampler, NativeCodeOfARunningThreadIsNamed) {
   Planted busy(&Spin);
   HostRun run;
   run.sampler().NoteCudaThread(busy.tid());
-  ASSERT_TRUE(run.UntilSamples(busy.tid(), 100));
-  run.Stop();
-  const auto& facts = run.processes().at(static_cast<uint32_t>(getpid()));
-  for (const std::string& note : facts.unreadable()) {
-    if (note.find("perf_event_open") != std::string::npos) GTEST_SKIP() << note;
-  }
-  const SeenThread& seen = run.thread(busy.tid());
-  EXPECT_GT(seen.Count([](const SeenSample& s) {
+  // Where it may not be asked for a note says so. A thread that gets little of a CPU is read at few
+  // looks.
+  std::string forbidden;
+  const auto is_forbidden = [&] {
+    const auto it = run.processes().find(static_cast<uint32_t>(getpid()));
+    if (it == run.processes().end()) return false;
+    for (const std::string& note : it->second.unreadable()) {
+      if (note.find("perf_event_open") != std::string::npos) forbidden = note;
+    }
+    return !forbidden.empty();
+  };
+  const auto is_named = [](const SeenSample& s) {
     return !s.stack.empty() && EndsIn(s.stack[0], "sampler_host_threads_test");
-  }),
-            seen.samples.size() / 5);
+  };
+  EXPECT_TRUE(
+      run.Until([&] { return is_forbidden() || run.thread(busy.tid()).Count(is_named) >= 20; }));
+  if (!forbidden.empty()) GTEST_SKIP() << forbidden;
 }
 
 TEST(HostSampler, NativeCodeOfABlockedThreadIsNamed) {

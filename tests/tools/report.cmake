@@ -8,38 +8,40 @@ target_link_libraries(gpuprobe_trace_maker PRIVATE gpuprobe_warnings gpuprobe_sa
 target_include_directories(gpuprobe_trace_maker PUBLIC ${CMAKE_SOURCE_DIR})
 
 gpuprobe_test(report_loader_test
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/report_loader_test.cc
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/load/loader_test.cc
   LIBS gpuprobe_loader gpuprobe_trace_maker GTest::gmock)
 
 gpuprobe_test(report_load_parts_test
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/report_load_parts_test.cc
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/load/load_parts_test.cc
   LIBS gpuprobe_loader gpuprobe_trace_maker GTest::gtest)
 
 gpuprobe_test(report_samples_test
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/report_samples_test.cc
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/report/samples_test.cc
   LIBS gpuprobe_report gpuprobe_trace_maker GTest::gmock)
 
 gpuprobe_test(report_symbolize_test
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/report_symbolize_test.cc
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/symbolize/symbolize_test.cc
   LIBS gpuprobe_symbolize gpuprobe_format GTest::gmock ${CMAKE_DL_LIBS})
 
 gpuprobe_test(report_format_test
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/report_format_test.cc ${CMAKE_CURRENT_LIST_DIR}/report_command_line_test.cc
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/format/format_test.cc ${CMAKE_CURRENT_LIST_DIR}/report/command_line_test.cc
+          ${CMAKE_CURRENT_LIST_DIR}/report/parts_test.cc
   LIBS gpuprobe_report GTest::gmock)
 
-gpuprobe_test(report_golden_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/report_golden_test.cc LIBS gpuprobe_report GTest::gmock)
+gpuprobe_test(report_golden_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/report/golden_test.cc LIBS gpuprobe_report GTest::gmock)
 target_compile_definitions(report_golden_test PRIVATE GPUPROBE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
 
-gpuprobe_test(report_cli_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/report_cli_test.cc LIBS gpuprobe_trace_maker GTest::gmock)
+gpuprobe_test(report_cli_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/report/cli_test.cc LIBS gpuprobe_trace_maker GTest::gmock)
 target_compile_definitions(report_cli_test PRIVATE PROBE_REPORT_PATH="$<TARGET_FILE:probe-report>")
 add_dependencies(report_cli_test probe-report)
 
-gpuprobe_test(diff_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/diff_test.cc ${CMAKE_CURRENT_LIST_DIR}/hot_test.cc LIBS gpuprobe_report GTest::gmock)
+gpuprobe_test(diff_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/figures/diff_test.cc ${CMAKE_CURRENT_LIST_DIR}/figures/hot_test.cc LIBS gpuprobe_report GTest::gmock)
 
 # Runs in windows.
 gpuprobe_test(windowed_test
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/windowed_analysis_test.cc ${CMAKE_CURRENT_LIST_DIR}/windowed_run_test.cc
-          ${CMAKE_CURRENT_LIST_DIR}/windowed_steps_test.cc
-          ${CMAKE_CURRENT_LIST_DIR}/run_size_test.cc
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/windowed/windowed_analysis_test.cc ${CMAKE_CURRENT_LIST_DIR}/windowed/windowed_run_test.cc
+          ${CMAKE_CURRENT_LIST_DIR}/windowed/windowed_steps_test.cc
+          ${CMAKE_CURRENT_LIST_DIR}/windowed/run_size_test.cc
+          ${CMAKE_CURRENT_LIST_DIR}/windowed/side_thread_test.cc
   LIBS gpuprobe_windowed gpuprobe_markers gpuprobe_trace_maker GTest::gmock)
 target_compile_definitions(windowed_test PRIVATE GPUPROBE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")

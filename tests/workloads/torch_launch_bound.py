@@ -10,10 +10,15 @@ import time
 import torch
 import torch.nn.functional as F
 from torch import nn
+from yardstick import yardstick_us
 
 STEPS_A_BLOCK = 4
-YARDSTICK = [str(i * 7919 % 10007) for i in range(20000)]
-WORDS = set(YARDSTICK[::3])
+# For bench/gpu/stepper.py: what the first step imports, and what waits for the GPU.
+PRELOAD = ["torch._dynamo", "torch.profiler"]
+
+
+def drain():
+    torch.cuda.synchronize()
 
 
 class Block(nn.Module):
@@ -45,16 +50,6 @@ class Gpt(nn.Module):
         for block in self.blocks:
             x = block(x)
         return self.head(self.norm(x))
-
-
-def yardstick_us():
-    """The time of a fixed piece of Python on this core now: a virtual machine's core is a third slower while its
-    neighbour computes, and steps that are compared were not taken at the same time."""
-    begin = time.perf_counter()
-    total = 0
-    for number in YARDSTICK:
-        total += len(number) if number in WORDS else -1
-    return (time.perf_counter() - begin) * 1e6
 
 
 def count_kernels(step):

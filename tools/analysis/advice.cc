@@ -23,6 +23,11 @@ const Meanwhile::Site* SiteOf(const Meanwhile& helpers, bool on_cpu) {
   return nullptr;
 }
 
+bool IsImported(const Timeline& timeline) {
+  return std::any_of(timeline.processes.begin(), timeline.processes.end(),
+                     [](const Process& p) { return p.source != SourceKind::kGpuprobe; });
+}
+
 std::string CpusText(uint32_t count) {
   return count == 1 ? "1 CPU" : std::to_string(count) + " CPUs";
 }
@@ -94,7 +99,8 @@ std::string AdviceForStarved(const Timeline& timeline, const CauseTotal* cause,
     if (!process.sampled_only) allowed = std::max(allowed, process.allowed_cpus);
   }
   if (allowed == 0) return "give the feeding thread a CPU: fewer threads, or more CPUs for the job";
-  return "the job may use " + CpusText(allowed) + ": run fewer threads on them, or allow more";
+  return "the job may use " + CpusText(allowed) +
+         ": run fewer threads on them, allow more, or move other work off the machine";
 }
 
 std::string AdviceForHost(const SiteTotal& site) {
@@ -108,6 +114,24 @@ std::string AdviceForHost(const SiteTotal& site) {
   if (IsWrite(site)) return "write in the background, or less often" + AtCode(site);
   if (!IsCode(site.where)) return "";
   return "make " + site.where + " cheaper, or move it off the thread that feeds the GPU";
+}
+
+std::string AdviceForUnsampled(const Timeline& timeline) {
+  if (!timeline.samples.empty()) {
+    return "find out what the thread does meanwhile (`probe-report gaps` lists the longest)";
+  }
+  return IsImported(timeline)
+             ? "find out what the thread does meanwhile: record the run with probe-run, whose "
+               "report "
+               "names the line"
+             : "find out what the thread does meanwhile: record with the host sampler on "
+               "(GPUPROBE_SAMPLE_HZ=100), whose report names the line";
+}
+
+std::string AdviceForUnknown(const Timeline& timeline) {
+  return IsImported(timeline) ? "record the run with probe-run: this file lacks what would tell "
+                                "(`probe-report info`)"
+                              : "";
 }
 
 std::string AdviceForGil(const CauseTotal* cause) {

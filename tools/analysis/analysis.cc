@@ -2,6 +2,7 @@
 // Copyright the gpuprobe authors.
 #include "tools/analysis/analysis.h"
 
+#include "tools/analysis/rank_waits.h"
 #include "tools/analysis/verdict.h"
 #include "tools/attribution/attribution.h"
 #include "tools/attribution/host_split.h"
@@ -49,7 +50,8 @@ std::string Differs(const char* what, int64_t is, int64_t should_be) {
          std::to_string(should_be) + " ns";
 }
 
-std::string CheckGap(const DeviceReport& report, const Gap& gap) {
+// Of a gap that its parts do not fill.
+std::string WrongParts(const DeviceReport& report, const Gap& gap) {
   int64_t at = gap.begin_ns;
   for (const GapPart& part : report.PartsOf(gap)) {
     if (part.begin_ns != at || part.end_ns <= part.begin_ns) {
@@ -58,8 +60,16 @@ std::string CheckGap(const DeviceReport& report, const Gap& gap) {
     }
     at = part.end_ns;
   }
-  if (at != gap.end_ns) return Differs("the parts of a gap", at - gap.begin_ns, gap.length_ns());
-  return "";
+  return Differs("the parts of a gap", at - gap.begin_ns, gap.length_ns());
+}
+
+bool PartsFillGap(const DeviceReport& report, const Gap& gap) {
+  int64_t at = gap.begin_ns;
+  for (const GapPart& part : report.PartsOf(gap)) {
+    if (part.begin_ns != at || part.end_ns <= part.begin_ns) return false;
+    at = part.end_ns;
+  }
+  return at == gap.end_ns;
 }
 
 }  // namespace
@@ -67,10 +77,12 @@ std::string CheckGap(const DeviceReport& report, const Gap& gap) {
 const char* CauseKey(Cause c) { return kCauseWords[static_cast<size_t>(c)].key; }
 const char* CauseLabel(Cause c) { return kCauseWords[static_cast<size_t>(c)].label; }
 
-std::string CheckSums(const DeviceReport& report) {
+std::string CheckSums(const DeviceReport& report) { return CheckSums(report, report); }
+
+std::string CheckSums(const DeviceReport& report, const DeviceReport& gaps) {
   int64_t gaps_ns = 0;
-  for (const Gap& gap : report.gaps) {
-    if (std::string problem = CheckGap(report, gap); !problem.empty()) return problem;
+  for (const Gap& gap : gaps.gaps) {
+    if (!PartsFillGap(gaps, gap)) return WrongParts(gaps, gap);
     gaps_ns += gap.length_ns();
   }
   if (gaps_ns != report.idle_ns) return Differs("gaps", gaps_ns, report.idle_ns);
@@ -107,7 +119,7 @@ struct Views {
         stream_waits(timeline, host),
         communication_names(CommunicationNames(timeline)),
         scope(timeline, options),
-        activities(CollectActivity(timeline, host, options, scope)) {}
+        activities(CollectActivity(timeline, options, scope)) {}
   HostView host;
   HostEvidence evidence;
   StreamOrder order;
@@ -144,6 +156,7 @@ Analysis AnalyseWindow(const Timeline& timeline, const Options& options, const V
 Analysis Analyse(const Timeline& timeline, const Options& options) {
   const Views views(timeline, options);
   Analysis analysis = AnalyseWindow(timeline, options, views);
+  analysis.ranks = MeasureRankWaits(timeline, analysis);
   analysis.blind_ns = BlindNs(timeline, views.activities, analysis.devices);
   for (const DeviceReport& report : analysis.devices) {
     if (analysis.internal_error.empty()) analysis.internal_error = CheckSums(report);
@@ -156,13 +169,14 @@ Analysis Analyse(const Timeline& timeline, const Options& options) {
   Options narrowed = options;
   narrowed.from_ns = steady->start_ns;
   narrowed.to_ns = steady->end_ns;
-  const Analysis later = AnalyseWindow(timeline, narrowed, views);
+  Analysis later = AnalyseWindow(timeline, narrowed, views);
+  later.ranks = MeasureRankWaits(timeline, later);
   const StartUp start_up = MeasureStartUp(timeline, analysis, steady->start_ns);
   if (const auto warm_up = JudgeWarmUp(analysis, later, start_up)) {
     analysis.verdict = *warm_up;
     return analysis;
   }
-  analysis.verdict = Judge(timeline, later);
+  analysis.verdict = Judge(timeline, later, JudgedPart::kSteady);
   analysis.verdict.steady = steady;
   analysis.verdict.left_out = LeftOutText(analysis, *steady, start_up.gaps_ns);
   return analysis;

@@ -6,6 +6,7 @@
 #ifndef GPUPROBE_TOOLS_ANALYSIS_ANALYSIS_H_
 #define GPUPROBE_TOOLS_ANALYSIS_ANALYSIS_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -221,9 +222,11 @@ struct Verdict {
   std::string meanwhile;  // what others did in the meantime; empty: nothing known
   std::string action;     // what to do; empty: nothing to advise
   // span / (span - time of that cause); gpu_bound: of all idle time; busy_but_empty: what full
-  // kernels could save; periodic_stall: of the stalls; warmup: of the idle time in it.
+  // kernels could save; periodic_stall: of the stalls; warmup: of the idle time in it; cpu_starved
+  // of those who make the data: of that waiting, and of its own.
   double upper_bound_speedup = 1.0;
-  std::string runner_up;  // second finding, one line; empty: none
+  std::string bound_if = "without it";  // what would have to be for that speed-up
+  std::string runner_up;                // second finding, one line; empty: none
   std::optional<Cause> runner_up_cause;
   double runner_up_share = 0;  // of the time, 0..1
   std::string runner_up_where;
@@ -231,10 +234,29 @@ struct Verdict {
   std::string left_out;          // what is outside of it, one line; empty with the whole window
 };
 
+// What ranks waited for each other in the collectives that they share (rank_waits.h).
+struct RankWaits {
+  struct Rank {
+    int32_t device;             // index in Timeline::devices
+    int64_t waited_ns = 0;      // in collectives, until the last rank entered
+    int64_t caused_ns = 0;      // waited by others for this one
+    uint64_t entered_last = 0;  // collectives
+  };
+  uint64_t collectives = 0;  // that all ranks share
+  int64_t exposed_ns = 0;    // of all waiting, what was communication: nothing ran beside it
+  std::vector<Rank> ranks;   // parallel to Analysis::devices
+  const Rank& Latest() const {
+    return *std::max_element(ranks.begin(), ranks.end(), [](const Rank& a, const Rank& b) {
+      return a.caused_ns < b.caused_ns;
+    });
+  }
+};
+
 struct Analysis {
   std::vector<DeviceReport> devices;
   std::vector<WaitRow> waits;      // by total blocked, descending
   std::vector<DeviceSteps> steps;  // parallel to `devices`
+  std::optional<RankWaits> ranks;  // nullopt: one rank, or collectives that cannot be matched
   Verdict verdict;
   int64_t blind_ns = 0;             // union over the windows
   std::vector<std::string> places;  // GapPart::where: "cudaStreamSynchronize (thread 4711 python)"
@@ -257,6 +279,8 @@ bool IsCommunicationKernel(std::string_view name);
 // gaps and causes add up to the idle time, busy + idle and the breakdown to the window. Empty, or
 // what is wrong.
 std::string CheckSums(const DeviceReport& report);
+// The same where gaps and parts stand in another report than sums and causes.
+std::string CheckSums(const DeviceReport& report, const DeviceReport& gaps);
 
 }  // namespace gpuprobe::tools
 

@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "tools/analysis/advice.h"
+#include "tools/analysis/rank_waits.h"
 #include "tools/analysis/verdict_facts.h"
 #include "tools/steps/step_figures.h"
+#include "tools/timeline/device_number.h"
 
 namespace gpuprobe::tools {
 
@@ -58,21 +60,27 @@ Stall MeasureStalls(const Analysis& analysis) {
 class Judgement {
  public:
   // `evidence`: nullptr where the timeline holds all records.
-  Judgement(const Timeline& timeline, const Analysis& analysis, const RunEvidence* evidence)
+  Judgement(const Timeline& timeline, const Analysis& analysis, const RunEvidence* evidence,
+            JudgedPart part)
       : timeline_(timeline),
         analysis_(analysis),
         evidence_(evidence),
+        part_(part),
         sums_(SumUp(analysis)),
         steady_ns_(sums_.JudgedNs()) {}
 
   Verdict Run() {
     if (sums_.ops == 0) return NoWork();
     if (sums_.longest_span_ns < kEnoughNs || sums_.ops < kEnoughOps) return TooLittle();
-    const Cause cause = LargestCause(Cause::kStart);
-    if (sums_.communication_ns >= kCommunicationShare * steady_ns_ &&
-        sums_.communication_ns > sums_.Of(cause)) {
+    const Cause cause = LargestCause({});
+    // What is not known is no finding that another could be smaller than.
+    const Cause known = cause == Cause::kUnknown ? LargestCause({Cause::kUnknown}) : cause;
+    const bool communicates = sums_.communication_ns >= kCommunicationShare * steady_ns_ &&
+                              sums_.communication_ns > sums_.Of(known);
+    const bool late = ComesLate(known);
+    if (!late && communicates) {
       Communication();
-    } else if (!WaitsForRanks(cause) && !IsEmpty(cause) && !CopiesPageable(cause)) {
+    } else if (!late && !WaitsForRanks(cause) && !IsEmpty(cause) && !CopiesPageable(cause)) {
       if (sums_.busy_ns >= kGpuBoundShare * steady_ns_) {
         GpuBound();
       } else if (!IsStalled()) {
@@ -106,13 +114,16 @@ class Judgement {
     return verdict_;
   }
 
-  // Start and end are the user's choice of window, not a finding; `but` is left out too.
-  Cause LargestCause(Cause but) const {
+  // Start and end are the user's choice of window, not a finding; `but` are left out too.
+  Cause LargestCause(const std::vector<Cause>& but) const {
     Cause best = Cause::kUnknown;
     int64_t best_ns = -1;
     for (int c = 0; c < kCauseCount; ++c) {
       const Cause cause = static_cast<Cause>(c);
-      if (cause == but || cause == Cause::kStart || cause == Cause::kEnd) continue;
+      if (std::find(but.begin(), but.end(), cause) != but.end() || cause == Cause::kStart ||
+          cause == Cause::kEnd) {
+        continue;
+      }
       if (sums_.Of(cause) > best_ns) {
         best = cause;
         best_ns = sums_.Of(cause);
@@ -130,18 +141,21 @@ class Judgement {
     verdict_.runner_up_share =
         static_cast<double>(sums_.Of(next)) / static_cast<double>(steady_ns_);
     verdict_.runner_up_where = where.substr(0, where.find(" (thread "));
+    // Beside a finding among the causes of idle time, a share of that; else of the time.
     verdict_.runner_up =
-        "next is " + std::string(CauseLabel(next)) + ", " + PercentText(sums_.Of(next), steady_ns_);
+        "next is " + std::string(CauseLabel(next)) + ", " +
+        (judged_.empty() ? PercentText(sums_.Of(next), steady_ns_) + " of " + TimeText()
+                         : PercentText(sums_.Of(next), sums_.IdleNs()) + " of the idle time");
     if (!verdict_.runner_up_where.empty())
       verdict_.runner_up += " (" + verdict_.runner_up_where + ")";
   }
 
-  // "1.27 s", "2 x 3.20 s" for several devices.
+  // What shares of the time are of: "1.27 s", "the steady 1.27 s", "2 GPUs x 3.20 s".
   std::string TimeText() const {
     const size_t devices = analysis_.devices.size();
-    return devices > 1 ? FormatText("%zu x ", devices) +
-                             DurationText(steady_ns_ / static_cast<int64_t>(devices))
-                       : DurationText(steady_ns_);
+    std::string text = part_ == JudgedPart::kSteady ? "the steady " : "";
+    if (devices > 1) text += std::to_string(devices) + " GPUs x ";
+    return text + DurationText(steady_ns_ / static_cast<int64_t>(std::max<size_t>(devices, 1)));
   }
 
   void SetBound(int64_t saved_ns) {
@@ -162,9 +176,13 @@ class Judgement {
                         PercentText(sums_.IdleNs(), steady_ns_) + ".";
     verdict_.evidence = BusyParts() + "; " + CountText(sums_.kernels, "kernel") + " of " +
                         DurationText(MeanKernelNs()) + " on average";
+    verdict_.bound_if = "without any idle time";
+    verdict_.action =
+        "the host is not what limits it: make the GPU's own work cheaper (`probe-report kernels` "
+        "lists what takes longest)";
     if (sums_.communication_ns >= kLateRankShare * steady_ns_) {
       verdict_.action =
-          "for " + PercentText(sums_.communication_ns, steady_ns_) +
+          "for " + PercentText(sums_.communication_ns, steady_ns_) + " of " + TimeText() +
           " collectives ran alone, waiting for other ranks included: overlap them with compute, "
           "or look whether a rank comes late";
     } else if (sums_.copy_ns > sums_.compute_ns) {
@@ -179,17 +197,65 @@ class Judgement {
     verdict_.kind = "communication";
     verdict_.headline = "Communication-bound: for " +
                         PercentText(sums_.communication_ns, steady_ns_) + " of " + TimeText() +
-                        " collectives ran and nothing else (waiting for other ranks included).";
+                        " collectives ran and nothing else";
     verdict_.evidence = "compute " + PercentText(sums_.compute_ns, steady_ns_) + ", idle " +
                         PercentText(sums_.IdleNs(), steady_ns_);
-    verdict_.action =
-        "overlap collectives with compute, send less, or find the rank that comes late";
+    verdict_.action = "overlap collectives with compute, or send less";
+    if (analysis_.ranks) {
+      verdict_.headline += ", waiting for the last rank to enter for " +
+                           PercentText(analysis_.ranks->exposed_ns, steady_ns_) + ".";
+      verdict_.evidence += "; " + LateText();
+    } else {
+      verdict_.headline += " (waiting for other ranks included).";
+      verdict_.action += ", or find the rank that comes late (give the traces of all ranks)";
+    }
     SetBound(sums_.communication_ns);
+  }
+
+  // "rank 1 (GPU 1) entered 120 of 134 collectives last, and the others waited 1.20 s in them"
+  std::string LateText() const {
+    const RankWaits::Rank& late = analysis_.ranks->Latest();
+    return RankText(timeline_, late.device) + " entered " + std::to_string(late.entered_last) +
+           " of " + CountText(analysis_.ranks->collectives, "collective") +
+           " last; the others waited " + DurationText(late.caused_ns) + " for it";
+  }
+
+  // Most of the communication is waiting for the rank that enters last, as the traces of all show.
+  bool ComesLate(Cause largest) {
+    if (!analysis_.ranks) return false;
+    const int64_t waited_ns = analysis_.ranks->exposed_ns;
+    if (waited_ns < kLateRankShare * steady_ns_ || waited_ns < sums_.Of(largest) ||
+        waited_ns * 2 < sums_.communication_ns) {
+      return false;
+    }
+    const int32_t late = analysis_.ranks->Latest().device;
+    const std::string who = RankText(timeline_, late);
+    verdict_.kind = "communication";
+    verdict_.headline = "Late rank: for " + PercentText(waited_ns, steady_ns_) + " of " +
+                        TimeText() + " collectives waited for the last rank to enter, " +
+                        "most of all for " + who + ".";
+    verdict_.evidence = LateText() + "; " + BusyParts();
+    const DeviceReport* report = nullptr;
+    for (const DeviceReport& device : analysis_.devices) {
+      if (device.device == late) report = &device;
+    }
+    verdict_.action = "find out what keeps " + who + " (`probe-report --device " +
+                      std::to_string(DeviceNumber(timeline_, late)) + "`)";
+    if (report != nullptr && !report->causes.empty() && report->causes.front().total_ns > 0 &&
+        !report->causes.front().sites.empty()) {
+      const CauseTotal& cause = report->causes.front();
+      verdict_.where = cause.sites.front().where;
+      verdict_.action += ": it idles " + DurationText(report->idle_ns) + ", mostly for " +
+                         CauseLabel(cause.cause) + " (" + verdict_.where + ")";
+    }
+    verdict_.bound_if = "if all came at once";
+    SetBound(waited_ns);
+    return true;
   }
 
   // Busy, but with collectives that wait inside of the device for a rank that comes late.
   bool WaitsForRanks(Cause largest) {
-    if (sums_.communication_ns < kLateRankShare * steady_ns_) return false;
+    if (analysis_.ranks || sums_.communication_ns < kLateRankShare * steady_ns_) return false;
     const int64_t waited_ns = evidence_ != nullptr ? evidence_->waited_for_ranks_ns
                                                    : WaitedForRanksNs(timeline_, analysis_);
     if (waited_ns < kLateRankShare * steady_ns_ || waited_ns < sums_.Of(largest)) return false;
@@ -218,7 +284,7 @@ class Judgement {
     verdict_.headline = "Busy but empty: the GPU was busy " +
                         PercentText(sums_.busy_ns, steady_ns_) + " of " + TimeText() +
                         ", but for " + PercentText(empty.small_ns, sums_.busy_ns) +
-                        " of that with kernels that use few of its " +
+                        " of its busy time with kernels that use few of its " +
                         std::to_string(empty.sm_count) + " multiprocessors.";
     verdict_.evidence = CountText(empty.small_kernels, "kernel") + ", by time mostly of " +
                         CountText(empty.typical_blocks, "block") +
@@ -226,6 +292,7 @@ class Judgement {
                         "multiprocessor each (`probe-report kernels`)";
     verdict_.action =
         "a larger batch, or several of these kernels fused or side by side on streams";
+    verdict_.bound_if = "if these kernels filled it";
     SetBound(empty.wasted_ns);
     return true;
   }
@@ -238,8 +305,9 @@ class Judgement {
     if (pageable < kCopyShare) return false;
     verdict_.kind = "pageable_copy";
     verdict_.headline = "Pageable copies: for " + PercentText(sums_.copy_ns, steady_ns_) + " of " +
-                        TimeText() + " the GPU did nothing but copy, " + PercentText(pageable, 1) +
-                        " of that from or to pageable memory, which the driver stages in pieces.";
+                        TimeText() + " the GPU did nothing but copy; " + PercentText(pageable, 1) +
+                        " of all copying was from or to pageable memory, which the driver stages "
+                        "in pieces.";
     for (const WaitRow& row : analysis_.waits) {
       if (row.api.find("Memcpy") == row.api.npos) continue;
       verdict_.where = row.where;
@@ -271,13 +339,14 @@ class Judgement {
         *most.cause == Cause::kUnknown) {
       return false;
     }
-    judged_ = *most.cause;
+    judged_ = {*most.cause};
     const DeviceSteps& steps = *stall.device;
     verdict_.kind = "periodic_stall";
     verdict_.headline = "Periodic stall: the GPU was idle " +
                         PercentText(sums_.IdleNs(), steady_ns_) + " of " + TimeText() + "; " +
-                        PercentText(stall.total_ns, sums_.IdleNs()) + " of that in one step of " +
-                        std::to_string(steps.slow_period) + ", which does more than the others.";
+                        PercentText(stall.total_ns, sums_.IdleNs()) +
+                        " of the idle time in one step of " + std::to_string(steps.slow_period) +
+                        ", which does more than the others.";
     verdict_.where = most.where;
     verdict_.evidence = CountText(steps.slow_steps, "slow step") + " of " +
                         std::to_string(steps.count) + " (median " + DurationText(steps.median_ns) +
@@ -289,18 +358,19 @@ class Judgement {
       if (!more.where.empty()) verdict_.evidence += " in " + more.where;
     }
     verdict_.action = AdviceForStall(most);
+    verdict_.bound_if = "without these stalls";
     SetBound(stall.total_ns);
     return true;
   }
 
   void Idle(Cause cause) {
-    judged_ = cause;
+    judged_ = {cause};
     const std::string opening = "the GPU was idle " + PercentText(sums_.IdleNs(), steady_ns_) +
                                 " of " + TimeText() + "; for " +
-                                PercentText(sums_.Of(cause), sums_.IdleNs()) + " of that ";
+                                PercentText(sums_.Of(cause), sums_.IdleNs()) + " of the idle time ";
     const SiteTotal& site = sums_.TopSite(cause);
-    const std::string of =
-        site.total_ns < sums_.Of(cause) ? " of " + DurationText(sums_.Of(cause)) : "";
+    const std::string all = DurationText(sums_.Of(cause));
+    const std::string of = DurationText(site.total_ns) == all ? "" : " of " + all;
     verdict_.where = site.where;
     verdict_.evidence = site.where + (site.detail.empty() ? "" : " (" + site.detail + ")") + ": " +
                         DurationText(site.total_ns) + of + " in " + CountText(site.count, "gap") +
@@ -347,7 +417,9 @@ class Judgement {
       case Cause::kDependency:
         return Say("dependency", "Dependency", opening,
                    "the next operation was queued and waited for another stream",
-                   "look at what the stream waited for: " + site.where);
+                   "give the stream other work meanwhile, or let it wait for less: an event behind "
+                   "the one kernel that it needs, both kernels on one stream (`probe-report gaps "
+                   "--explain 1` walks through the longest)");
       case Cause::kLaunchLatency:
         // Few enough nanoseconds each, but of every kernel: the remedy is that of launch-bound.
         Say("launch_bound", "Launch latency", opening,
@@ -363,10 +435,9 @@ class Judgement {
             "other_process", "Other process", opening, "another traced process held the GPU",
             "give each process a GPU of its own, or share it through MPS; held by " + site.where);
       case Cause::kHost:
-        return Say(
-            "host", "Host-bound", opening,
-            "the submitting thread was outside CUDA (Python, native code or data loading)",
-            "find out what the thread does meanwhile (`probe-report gaps` lists the longest)");
+        return Say("host", "Host-bound", opening,
+                   "the submitting thread was outside CUDA (Python, native code or data loading)",
+                   AdviceForUnsampled(timeline_));
       case Cause::kInputWait:
         return InputWait(opening, total);
       case Cause::kRequestWait:
@@ -397,12 +468,22 @@ class Judgement {
       case Cause::kUnknown:
         break;
     }
-    Say("not_enough_data", "Not enough data", opening, "no cause can be shown", "");
+    verdict_.upper_bound_speedup = 1;  // of what is not known nothing can be promised
+    Say("not_enough_data", "Not enough data", opening, "no cause can be shown",
+        AdviceForUnknown(timeline_));
   }
 
   void InputWait(const std::string& opening, const CauseTotal* total) {
     const Meanwhile* helpers = Helpers(total);
     if (helpers != nullptr && AreStarved(*helpers)) {
+      // More CPUs help both.
+      const int64_t own_ns = sums_.Of(Cause::kCpuStarved);
+      judged_.push_back(Cause::kCpuStarved);
+      SetBound(sums_.Of(Cause::kInputWait) + own_ns);
+      if (own_ns >= kRunnerUpShare * steady_ns_) {
+        verdict_.evidence +=
+            "; for another " + DurationText(own_ns) + " that thread had no CPU itself";
+      }
       return Say("cpu_starved", "Short of CPUs", opening,
                  "it waited for data, and those who make it stood in line for a CPU",
                  AdviceForStarved(timeline_, total, helpers));
@@ -469,98 +550,22 @@ class Judgement {
   const Timeline& timeline_;
   const Analysis& analysis_;
   const RunEvidence* evidence_;
+  const JudgedPart part_;
   const Sums sums_;
   const int64_t steady_ns_;
-  Cause judged_ = Cause::kStart;  // left out of the runner-up
+  std::vector<Cause> judged_;  // what the verdict speaks of: no runner-up
   Verdict verdict_;
 };
 
-// Code that compiles, by what its files are called: torch.compile, Triton, NVRTC, Numba, JAX.
-bool IsCompiling(const std::string& place) {
-  for (const char* word : {"_inductor", "_dynamo", "triton", "nvrtc", "numba", "xla", "compil"}) {
-    if (place.find(word) != place.npos) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
-void StartUp::Add(const Timeline& timeline, const DeviceReport& report, int64_t until_ns) {
-  length_ns += std::max<int64_t>(
-      0, std::min(until_ns, report.window.end_ns) - std::min(until_ns, report.window.start_ns));
-  for (const Gap& gap : report.gaps) {
-    if (gap.begin_ns >= until_ns) break;
-    gaps_ns += std::min(gap.end_ns, until_ns) - gap.begin_ns;
-    longest_gap_ns = std::max(longest_gap_ns, gap.length_ns());
-  }
-  for (const GapPart& part : report.parts) {
-    if (part.begin_ns >= until_ns) break;
-    const int64_t ns = std::min(part.end_ns, until_ns) - part.begin_ns;
-    if (part.cause == Cause::kStart || part.cause == Cause::kEnd) continue;
-    idle_ns += ns;
-    cause_ns[static_cast<size_t>(part.cause)] += ns;
-    if (IsLoading(timeline, part)) loading_ns += ns;
-    if (ns > longest_part_ns) {
-      longest_part_ns = ns;
-      place = part.where;
-    }
-  }
+Verdict Judge(const Timeline& timeline, const Analysis& analysis, JudgedPart part) {
+  return Judgement(timeline, analysis, nullptr, part).Run();
 }
 
-StartUp MeasureStartUp(const Timeline& timeline, const Analysis& whole, int64_t until_ns) {
-  StartUp start_up;
-  for (const DeviceReport& device : whole.devices) start_up.Add(timeline, device, until_ns);
-  return start_up;
-}
-
-std::optional<Verdict> JudgeWarmUp(const Analysis& whole, const Analysis& later,
-                                   const StartUp& start_up) {
-  const Sums all = SumUp(whole), rest = SumUp(later);
-  const double idle_later = static_cast<double>(rest.IdleNs());
-  if (static_cast<double>(start_up.idle_ns) < kWarmUpShare * static_cast<double>(all.IdleNs()) ||
-      static_cast<double>(all.busy_ns) >= kGpuBoundShare * static_cast<double>(all.JudgedNs()) ||
-      idle_later >= kHealthyIdleShare * static_cast<double>(rest.JudgedNs())) {
-    return std::nullopt;
-  }
-  const std::string place =
-      start_up.place < 0 ? "" : whole.places[static_cast<size_t>(start_up.place)];
-  const bool one_gap = static_cast<double>(start_up.longest_gap_ns) >
-                       kOneGapShare * static_cast<double>(start_up.idle_ns);
-  if (one_gap && start_up.loading_ns * 2 < start_up.idle_ns && !IsCompiling(place)) {
-    return std::nullopt;
-  }
-  Verdict verdict;
-  verdict.kind = "warmup";
-  const auto devices = static_cast<int64_t>(whole.devices.size());
-  verdict.headline = "Warm-up: the GPU was idle " + PercentText(all.IdleNs(), all.JudgedNs()) +
-                     " of " + DurationText(all.JudgedNs() / devices) + "; " +
-                     PercentText(start_up.idle_ns, all.IdleNs()) + " of that in the first " +
-                     DurationText(start_up.length_ns / devices) + ", and only " +
-                     PercentText(rest.IdleNs(), rest.JudgedNs()) + " of the time after it.";
-  const auto largest = std::max_element(start_up.cause_ns.begin(), start_up.cause_ns.end());
-  verdict.evidence = "in it: " + DurationText(*largest) + " " +
-                     CauseLabel(static_cast<Cause>(largest - start_up.cause_ns.begin()));
-  if (!place.empty()) {
-    verdict.where = place;
-    verdict.evidence += ", the longest part in " + verdict.where;
-  }
-  if (start_up.loading_ns * 2 > start_up.idle_ns) {
-    verdict.evidence += "; " + DurationText(start_up.loading_ns) + " was loading of kernels";
-    verdict.action =
-        "nothing, in a long run; else load early (CUDA_MODULE_LOADING=EAGER), cache what is "
-        "compiled, or keep the process";
-  }
-  const int64_t left_ns = std::max<int64_t>(all.JudgedNs() - start_up.idle_ns, 1);
-  verdict.upper_bound_speedup = static_cast<double>(all.JudgedNs()) / static_cast<double>(left_ns);
-  return verdict;
-}
-
-Verdict Judge(const Timeline& timeline, const Analysis& analysis) {
-  return Judgement(timeline, analysis, nullptr).Run();
-}
-
-Verdict Judge(const Timeline& timeline, const Analysis& analysis, const RunEvidence& evidence) {
-  return Judgement(timeline, analysis, &evidence).Run();
+Verdict Judge(const Timeline& timeline, const Analysis& analysis, const RunEvidence& evidence,
+              JudgedPart part) {
+  return Judgement(timeline, analysis, &evidence, part).Run();
 }
 
 }  // namespace gpuprobe::tools

@@ -69,8 +69,12 @@ struct RunEvidence {
   int64_t waited_for_ranks_ns = 0;
 };
 
-Verdict Judge(const Timeline& timeline, const Analysis& analysis);
-Verdict Judge(const Timeline& timeline, const Analysis& analysis, const RunEvidence& evidence);
+// What `analysis` is of: the window, or what is left of it without start-up and end.
+enum class JudgedPart : uint8_t { kWhole, kSteady };
+Verdict Judge(const Timeline& timeline, const Analysis& analysis,
+              JudgedPart part = JudgedPart::kWhole);
+Verdict Judge(const Timeline& timeline, const Analysis& analysis, const RunEvidence& evidence,
+              JudgedPart part = JudgedPart::kWhole);
 
 // Is a blocking part the loading or compiling of kernels?
 bool IsLoading(const Timeline& timeline, const GapPart& part);

@@ -160,7 +160,7 @@ bool Mentions(const SiteTotal& site, std::string_view word) {
 std::string MeanwhileText(const Meanwhile& meanwhile) {
   if (meanwhile.samples == 0) return meanwhile.who + " was not sampled";
   std::string text = meanwhile.who + (meanwhile.thread_count == 1 ? " was " : " were ") +
-                     PercentText(meanwhile.on_cpu, 1) + " on a CPU";
+                     PercentText(meanwhile.on_cpu, 1) + " of that time on a CPU";
   constexpr double kWorthNaming = 0.05;
   if (meanwhile.runnable >= kWorthNaming) {
     text += ", " + PercentText(meanwhile.runnable, 1) + " waiting for one";

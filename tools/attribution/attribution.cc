@@ -50,6 +50,8 @@ class Attributor {
   Attributor(const AttributionInput& input, Places& places, AttributionCarry* carry,
              DeviceReport* report)
       : timeline_(input.timeline),
+        ops_(input.timeline.ops.data()),
+        calls_(input.timeline.calls.data()),
         host_(input.host),
         evidence_(input.evidence),
         stream_waits_(input.stream_waits),
@@ -102,8 +104,8 @@ class Attributor {
   }
 
  private:
-  const GpuOp& Op(int32_t op) const { return timeline_.ops[op]; }
-  const HostCall& Call(int32_t call) const { return timeline_.calls[call]; }
+  const GpuOp& Op(int32_t op) const { return ops_[op]; }
+  const HostCall& Call(int32_t call) const { return calls_[call]; }
 
   // --- what happened before a gap ---------------------------------------------------------------
 
@@ -194,7 +196,8 @@ class Attributor {
   // --- one gap ----------------------------------------------------------------------------------
 
   void AttributeGap(const Gap& gap) {
-    GapView view = ViewOf(gap);
+    GapView view;
+    Look(gap, &view);
     others_.Split(gap.begin_ns, gap.end_ns, [&](int64_t begin, int64_t end, int32_t process) {
       if (process >= 0) {
         Emit(begin, end, Cause::kOtherProcess, places_.Id(PlaceKind::kOtherProcess, process));
@@ -210,12 +213,11 @@ class Attributor {
     });
   }
 
-  GapView ViewOf(const Gap& gap) {
-    GapView view;
+  void Look(const Gap& gap, GapView* gap_view) {
+    GapView& view = *gap_view;
     const auto whole = [&](Cause cause, PlaceKind place) {
       view.whole = cause;
       view.whole_where = places_.Id(place);
-      return view;
     };
     if (gap.previous_op < 0) return whole(Cause::kStart, PlaceKind::kStart);
     if (gap.next_op < 0) return whole(Cause::kEnd, PlaceKind::kEnd);
@@ -245,7 +247,6 @@ class Attributor {
       view.previous_submit_end_ns = Call(previous.submission).end_ns;
     }
     if (view.thread >= 0 && view.process >= 0) FindDrain(view, previous.end_ns);
-    return view;
   }
 
   // Do the operations around the gap, or the next one and the one before it on its stream, come
@@ -293,7 +294,8 @@ class Attributor {
     }
     if (!wait) {
       view.queued = Cause::kLaunchLatency;
-      view.queued_where = places_.Id(PlaceKind::kQueued);
+      if (queued_ < 0) queued_ = places_.Id(PlaceKind::kQueued);
+      view.queued_where = queued_;
       view.queued_call = view.submission;
       return;
     }
@@ -491,9 +493,7 @@ class Attributor {
   // `detail`, `sample`: as numbered in the run.
   void EmitPart(const GapPart& part, int32_t detail, int32_t sample) {
     if (part.begin_ns >= part.end_ns) return;
-    GapPart counted = part;
-    counted.sample = sample;
-    carry_.Add(gap_of_run_, counted, detail);
+    carry_.Add(gap_of_run_, part, detail, sample);
     std::vector<GapPart>& parts = report_.parts;
     if (parts.size() > first_part_) {
       GapPart& last = parts.back();
@@ -525,6 +525,8 @@ class Attributor {
   }
 
   const Timeline& timeline_;
+  const GpuOp* const ops_;  // of the timeline
+  const HostCall* const calls_;
   const HostView& host_;
   const HostEvidence& evidence_;
   const StreamWaits& stream_waits_;
@@ -543,8 +545,8 @@ class Attributor {
   size_t next_op_ = 0;  // first of activity_.ops not read
   int64_t busy_until_;
   uint32_t gap_ = 0, gap_of_run_ = 0;
-  int32_t queued_untold_ = -1;  // place
-  size_t first_part_ = 0;       // of this gap
+  int32_t queued_untold_ = -1, queued_ = -1;  // places, once they were needed
+  size_t first_part_ = 0;                     // of this gap
   const std::vector<int32_t>* run_samples_ = nullptr;
   std::vector<int32_t> details_;      // in carry_.details, by the number in shown_
   std::vector<HostPart> host_parts_;  // scratch
@@ -561,11 +563,11 @@ void AttributionCarry::BeginPhaseAt(int64_t ns) {
 }
 
 // Parts come in order of time.
-void AttributionCarry::AddAcross(uint32_t gap, GapPart part, int32_t detail) {
+void AttributionCarry::AddAcross(uint32_t gap, GapPart part, int32_t detail, int32_t sample) {
   while (part.end_ns > phase_end_ns) {
     GapPart first = part;
     first.end_ns = std::max(part.begin_ns, phase_end_ns);
-    if (first.begin_ns < first.end_ns) totals.Add(gap, first, detail);
+    if (first.begin_ns < first.end_ns) totals.Add(gap, first, detail, sample);
     part.begin_ns = first.end_ns;
     CauseTotals next = totals.Next();
     earlier.push_back(std::exchange(totals, std::move(next)));
@@ -574,7 +576,7 @@ void AttributionCarry::AddAcross(uint32_t gap, GapPart part, int32_t detail) {
     phase_end_ns = later_phases.front();
     later_phases.erase(later_phases.begin());
   }
-  totals.Add(gap, part, detail);
+  totals.Add(gap, part, detail, sample);
 }
 
 void AttributeGaps(const AttributionInput& input, Places& places, DeviceReport* report) {

@@ -89,13 +89,13 @@ struct AttributionCarry {
   std::vector<CauseTotals> earlier;
   int64_t phase_end_ns = std::numeric_limits<int64_t>::max();  // where the next begins
   std::vector<int64_t> later_phases;                           // where the others begin
-  void Add(uint32_t gap, const GapPart& part, int32_t detail) {
-    if (part.end_ns <= phase_end_ns) return totals.Add(gap, part, detail);
-    AddAcross(gap, part, detail);
+  void Add(uint32_t gap, const GapPart& part, int32_t detail, int32_t sample) {
+    if (part.end_ns <= phase_end_ns) return totals.Add(gap, part, detail, sample);
+    AddAcross(gap, part, detail, sample);
   }
   // Parts that end after it are of a next phase.
   void BeginPhaseAt(int64_t ns);
-  void AddAcross(uint32_t gap, GapPart part, int32_t detail);
+  void AddAcross(uint32_t gap, GapPart part, int32_t detail, int32_t sample);
   std::vector<std::string> details;  // of totals
   std::unordered_map<std::string, int32_t> detail_ids;
   std::vector<GilWait> gil_waits;

@@ -6,20 +6,6 @@
 
 namespace gpuprobe::tools {
 
-void CauseTotals::Sum::Add(uint32_t in_gap, const GapPart& part) {
-  const int64_t length_ns = part.end_ns - part.begin_ns;
-  if (gap != in_gap) {
-    gap = in_gap;
-    in_gap_ns = 0;
-    if (count++ == 0) first_gap = gap;
-  }
-  total_ns += length_ns;
-  in_gap_ns += length_ns;
-  if (count == 1) in_first_gap_ns = in_gap_ns;
-  longest_ns = std::max(longest_ns, in_gap_ns);
-  if (example_call == -1) example_call = part.call;
-}
-
 void CauseTotals::Sum::Merge(const Sum& later) {
   if (later.count == 0) return;
   const bool same_gap = count > 0 && gap == later.first_gap;
@@ -66,14 +52,14 @@ bool CauseTotals::IsNewSample(size_t cause, size_t sample) {
   return is_new;
 }
 
-void CauseTotals::Add(uint32_t gap, const GapPart& part, int32_t detail) {
+void CauseTotals::Add(uint32_t gap, const GapPart& part, int32_t detail, int32_t sample) {
   const auto cause = static_cast<size_t>(part.cause);
   causes_[cause].Add(gap, part);
   std::vector<Site>& sites = sites_[cause];
   if (sites.size() <= static_cast<size_t>(part.where)) sites.resize(part.where + 1);
   Site& site = sites[part.where];
   site.Add(gap, part);
-  if (part.sample >= 0 && IsNewSample(cause, static_cast<size_t>(part.sample))) {
+  if (sample >= 0 && IsNewSample(cause, static_cast<size_t>(sample))) {
     ++causes_[cause].samples;
     ++site.samples;
   }

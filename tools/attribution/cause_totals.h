@@ -3,6 +3,7 @@
 #ifndef GPUPROBE_TOOLS_ATTRIBUTION_CAUSE_TOTALS_H_
 #define GPUPROBE_TOOLS_ATTRIBUTION_CAUSE_TOTALS_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -18,8 +19,8 @@ namespace gpuprobe::tools {
 class CauseTotals {
  public:
   // Gaps in ascending order; a part may come in pieces. `detail`: what Take() calls it, -1:
-  // nothing.
-  void Add(uint32_t gap, const GapPart& part, int32_t detail);
+  // nothing. `sample`: instead of the part's.
+  void Add(uint32_t gap, const GapPart& part, int32_t detail, int32_t sample);
   // Calls are numbered anew: renumber(call) for each example. -1 and below stay.
   template <typename F>
   void RenumberCalls(F renumber) {
@@ -48,8 +49,20 @@ class CauseTotals {
     int64_t in_first_gap_ns = 0;
     int32_t example_call = -1;
     uint64_t samples = 0;
-    void Add(uint32_t in_gap, const GapPart& part);
     void Merge(const Sum& later);
+    void Add(uint32_t in_gap, const GapPart& part) {
+      const int64_t length_ns = part.end_ns - part.begin_ns;
+      if (gap != in_gap) {
+        gap = in_gap;
+        in_gap_ns = 0;
+        if (count++ == 0) first_gap = gap;
+      }
+      total_ns += length_ns;
+      in_gap_ns += length_ns;
+      if (count == 1) in_first_gap_ns = in_gap_ns;
+      longest_ns = std::max(longest_ns, in_gap_ns);
+      if (example_call == -1) example_call = part.call;
+    }
   };
   struct Site : Sum {
     std::vector<std::pair<int32_t, int64_t>> details;  // ns by detail, few

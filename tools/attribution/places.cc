@@ -4,6 +4,7 @@
 
 #include <iterator>
 
+#include "tools/timeline/device_number.h"
 #include "tools/timeline/host_view.h"
 
 namespace gpuprobe::tools {
@@ -42,7 +43,7 @@ std::string Places::StreamText(int32_t stream) const {
   const Stream& s = timeline_.streams[stream];
   std::string text = s.null_stream ? "the default stream" : "stream " + std::to_string(s.stream);
   if (timeline_.devices.size() > 1 && s.device >= 0) {
-    text += " of GPU " + std::to_string(timeline_.devices[s.device].ordinal);
+    text += " of GPU " + std::to_string(DeviceNumber(timeline_, s.device));
   }
   return text;
 }

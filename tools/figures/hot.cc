@@ -82,8 +82,8 @@ class HotLines {
       report.rows.push_back(std::move(row.row));
     }
     std::stable_sort(report.rows.begin(), report.rows.end(), [](const HotRow& a, const HotRow& b) {
-      const int64_t awake_a = a.total_ns() - a.blocked_ns, awake_b = b.total_ns() - b.blocked_ns;
-      return awake_a != awake_b ? awake_a > awake_b : a.blocked_ns > b.blocked_ns;
+      return a.awake_ns() != b.awake_ns() ? a.awake_ns() > b.awake_ns()
+                                          : a.blocked_ns > b.blocked_ns;
     });
     return report;
   }

@@ -28,11 +28,13 @@ struct HotRow {
   int64_t unknown_ns = 0;   // the source does not tell the thread's state (imported stacks)
   int64_t gpu_idle_ns = 0;  // of the total: at these looks every device of the run was idle
   uint64_t samples = 0;
-  int64_t total_ns() const { return on_cpu_ns + runnable_ns + blocked_ns + unknown_ns; }
+  // What may have burnt a CPU, or stood in line for one.
+  int64_t awake_ns() const { return on_cpu_ns + runnable_ns + unknown_ns; }
+  int64_t total_ns() const { return awake_ns() + blocked_ns; }
 };
 
 struct HotReport {
-  std::vector<HotRow> rows;  // by time not blocked, then by time blocked, both descending
+  std::vector<HotRow> rows;  // by awake_ns(), then by blocked_ns, both descending
   int64_t sampled_ns = 0;    // wall time under the sampler's eyes, of all processes that record
   uint64_t samples = 0;      // in scope
 };

@@ -51,6 +51,19 @@ std::string SlowdownText(const Trust& trust) {
                       ")");
 }
 
+// What the library had to say of its settings and itself, each once however many processes said
+// it.
+std::vector<std::string> Warnings(const LoadedRun& run) {
+  std::vector<std::string> warnings;
+  for (const ProcessCapture& capture : run.captures) {
+    for (const std::string& warning : capture.warnings) {
+      if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end())
+        warnings.push_back(warning);
+    }
+  }
+  return warnings;
+}
+
 std::string ClockText(const Trust& trust) {
   if (trust.clock_step_ns > kSameClockNs) {
     return absl::StrCat("wall clock stepped by ", FormatDuration(trust.clock_step_ns));
@@ -128,9 +141,17 @@ std::string TrustText(const ReportInput& input, const Trust& trust) {
   if (trust.lost_records > 0) {
     facts.push_back(absl::StrCat(FormatPlural(trust.lost_records, "record"), " lost"));
   }
-  facts.push_back(BlindText(input));
-  if (trust.clocks_known) facts.push_back(ClockText(trust));
+  if (!IsUsageOnly(input.run)) facts.push_back(BlindText(input));
+  if (trust.clocks_known && (trust.clock_error_ns > 0 || trust.clock_step_ns > kSameClockNs))
+    facts.push_back(ClockText(trust));
   if (!input.run.aligned) facts.push_back("clocks of several hosts not aligned");
+  constexpr size_t kShownWarnings = 3;
+  const std::vector<std::string> warnings = Warnings(input.run);
+  for (size_t w = 0; w < warnings.size() && w < kShownWarnings; ++w) facts.push_back(warnings[w]);
+  if (warnings.size() > kShownWarnings) {
+    facts.push_back(absl::StrCat(FormatPlural(warnings.size() - kShownWarnings, "more warning"),
+                                 " (probe-report info)"));
+  }
   std::vector<std::string> absent;  // what imported files cannot tell
   for (const ProcessCapture& capture : input.run.captures) {
     for (const std::string& item : capture.absent) {
@@ -162,7 +183,10 @@ void WriteTrust(const ReportInput& input, const Trust& trust, bool idle_known, J
   json->Field("blind_ns", input.analysis.blind_ns);
   json->Key("clock_error_ns");
   trust.clocks_known ? json->Value(trust.clock_error_ns) : json->Null();
-  json->Field("aligned", input.run.aligned).EndObject();
+  json->Field("aligned", input.run.aligned);
+  json->Key("warnings").BeginArray();
+  for (const std::string& warning : Warnings(input.run)) json->Value(warning);
+  json->EndArray().EndObject();
 }
 
 }  // namespace gpuprobe::tools

@@ -83,6 +83,8 @@ std::string FormatFactor(double factor) {
   if (!std::isfinite(factor)) return "-";
   // A bound must not be rounded up to a claim that the numbers do not carry.
   if (factor >= 10) return absl::StrFormat("%.0fx", std::floor(factor));
+  // "1.0x" would deny what "1.07x" says.
+  if (factor < 1.1) return absl::StrFormat("%.2fx", std::floor(factor * 100 + 1e-9) / 100);
   return absl::StrFormat("%.1fx", std::floor(factor * 10 + 1e-9) / 10);
 }
 

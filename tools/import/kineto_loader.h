@@ -35,6 +35,8 @@
 
 namespace gpuprobe::tools {
 
+// Its parts: kineto_loader.cc files and documents, kineto_rows.cc rows, kineto_metadata.cc what a
+// document says of itself.
 class KinetoLoader {
  public:
   explicit KinetoLoader(LoadedRun* run)
@@ -50,6 +52,13 @@ class KinetoLoader {
   absl::Status Finish();
 
  private:
+  // As in load_batches.cc: differences stay sane.
+  static constexpr int64_t kLatestRowNs = int64_t{1} << 62;
+  template <typename T>
+  static int32_t LastIndex(const std::vector<T>& items) {
+    return static_cast<int32_t>(items.size()) - 1;
+  }
+
   // Where this document's records begin in the Timeline.
   struct Begin {
     size_t ops, untimed, calls, syncs, overheads, samples, sampled, markers;

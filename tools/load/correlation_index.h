@@ -36,6 +36,8 @@ class CorrelationIndex {
     directory_.assign(ranges, kNone);
     entries_.reserve(expected_);
   }
+  // Of what is expected.
+  uint32_t highest() const { return highest_; }
   // Forgets what was added, keeps what is expected.
   void Clear() {
     std::fill(directory_.begin(), directory_.end(), kNone);

@@ -629,14 +629,13 @@ bool FileLoader::LoadNextRecords(size_t index) {
     if (!reader.ok()) return false;
     opened.reader = *std::move(reader);
   }
-  proto::Frame frame;
-  if (!opened.reader->Next(&frame)) return false;
+  if (!opened.reader->Next(&frame_)) return false;
   ++opened.frames_read;
-  const auto state = opened.states.find(frame.header().file_id());
+  const auto state = opened.states.find(frame_.header().file_id());
   if (state == opened.states.end()) return true;  // another file's trace once more
   input_ = opened.input;
   state->second.ids = {};
-  LoadPackets(&frame, &state->second);
+  LoadPackets(&frame_, &state->second);
   return true;
 }
 
@@ -651,6 +650,7 @@ void FileLoader::FinishRecords() {
                                          FormatPlural(missing, "frame"),
                                          " cannot be read, though the frames seem whole"));
   }
+  frame_ = {};
   SayImpossible();
 }
 

@@ -251,6 +251,7 @@ class FileLoader {
   uint64_t impossible_records_ = 0, empty_files_ = 0;
   Part part_ = Part::kAll;
   std::vector<OpenedFile> opened_;
+  proto::Frame frame_;  // of the second pass: keeps the memory of its columns
   std::set<std::pair<int32_t, int32_t>> process_devices_;
   std::map<std::pair<int32_t, int32_t>, uint64_t> operations_;
   std::vector<int32_t> frame_devices_;

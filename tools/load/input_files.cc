@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "proto/format.h"
+#include "tools/load/foreign_files.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -51,6 +52,21 @@ void ListFolder(const fs::path& folder, bool (*wanted)(const fs::path&), bool de
   }
 }
 
+bool IsForeignName(const fs::path& path) { return !AdviceForForeignFile(path.string()).empty(); }
+
+std::string NothingIn(const std::string& folder) {
+  const std::string nothing =
+      folder +
+      ": no *.gpuprobe file in this folder or one level below, and no trace of another "
+      "profiler in it (*.json, *.json.gz, *.sqlite)";
+  std::vector<std::string> foreign;
+  InputFiles ignored;
+  ListFolder(folder, IsForeignName, true, &foreign, &ignored);
+  if (foreign.empty()) return nothing;
+  return nothing + "; it holds " + fs::path(foreign.front()).filename().string() + ": " +
+         AdviceForForeignFile(foreign.front());
+}
+
 std::string LastComponent(const std::string& path) {
   std::error_code error;
   fs::path full = fs::absolute(path, error).lexically_normal();
@@ -79,8 +95,7 @@ InputFiles FindInputFiles(const std::vector<std::string>& paths) {
         ListFolder(path, IsImportName, false, &found, &out);
       }
       if (found.empty() && out.unusable.size() == problems) {
-        out.unusable.push_back(
-            {path, path + ": no *.gpuprobe file in this folder or one level below"});
+        out.unusable.push_back({path, NothingIn(path)});
       }
     } else {
       found.push_back(path);

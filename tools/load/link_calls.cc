@@ -107,10 +107,12 @@ bool InAnotherClock(const GpuOp& op, const HostCall& call) {
 }
 
 // Links `ops`; returns how many were moved to `untimed`.
-uint64_t LinkOps(const Indices& indices, Timeline* timeline) {
+uint64_t LinkOps(const Indices& indices, Timeline* timeline, std::vector<uint32_t>* highest) {
   size_t kept = 0;
   for (size_t i = 0; i < timeline->ops.size(); ++i) {
     GpuOp& op = timeline->ops[i];
+    uint32_t& high = (*highest)[static_cast<size_t>(op.process)];
+    high = std::max(high, op.correlation);
     const int32_t call = indices[static_cast<size_t>(op.process)].FindSubmitting(op.correlation);
     if (call >= 0) {
       op.submission = call;
@@ -136,13 +138,17 @@ std::string OtherClockNotice(uint64_t moved) {
                       "counted, not used");
 }
 
-void LinkCalls(LoadedRun* run) {
+void LinkCalls(LoadedRun* run, std::vector<uint32_t>* highest) {
   Timeline& timeline = run->timeline;
   const std::vector<SymbolTraits> traits = TraitsOf(timeline.symbols);
   Indices indices = PrepareIndices(timeline);
+  std::vector<uint32_t> own_highest(indices.size(), 0);
+  if (highest == nullptr) highest = &own_highest;
+  for (size_t p = 0; p < indices.size(); ++p)
+    (*highest)[p] = std::max((*highest)[p], indices[p].highest());
   run->folded_driver_calls = FoldDriverCalls(traits, &indices, &timeline);
   AddCalls(traits, timeline.calls, &indices);
-  const uint64_t moved = LinkOps(indices, &timeline);
+  const uint64_t moved = LinkOps(indices, &timeline, highest);
   if (moved > 0) run->notices.push_back(OtherClockNotice(moved));
   for (SyncOp& sync : timeline.syncs) {
     sync.call = indices[static_cast<size_t>(sync.process)].Find(sync.correlation);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tools/load/trace_loader.h"
 
@@ -15,7 +16,8 @@ namespace gpuprobe::tools {
 // The timeline must be sorted. Removes driver calls beneath runtime calls, fills GpuOp::submission
 // and SyncOp::call, and moves operations whose times cannot belong to the call that submitted them
 // (hours away: a record in another clock's domain) to Timeline::untimed, with a notice.
-void LinkCalls(LoadedRun* run);
+// `highest`: by process, raised to the largest correlation id of its calls and operations.
+void LinkCalls(LoadedRun* run, std::vector<uint32_t>* highest = nullptr);
 std::string OtherClockNotice(uint64_t moved);
 
 }  // namespace gpuprobe::tools

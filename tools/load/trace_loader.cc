@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "tools/import/kineto_loader.h"
 #include "tools/import/nsys_sqlite.h"
 #include "tools/import/source_format.h"
+#include "tools/load/foreign_files.h"
 #include "tools/load/file_loader.h"
 #include "tools/load/link_calls.h"
 #include "tools/load/loss_causes.h"
@@ -49,8 +51,8 @@ void SortTimeline(const RecordRuns& runs, Timeline* timeline) {
 using Shifts = std::vector<int64_t>;  // one for each process
 
 template <typename T>
-void ShiftAll(const Shifts& shifts, std::vector<T>* items) {
-  for (T& item : *items) {
+void ShiftAll(const Shifts& shifts, std::vector<T>* items, size_t first = 0) {
+  for (T& item : std::span(*items).subspan(first)) {
     item.start_ns += shifts[static_cast<size_t>(item.process)];
     item.end_ns += shifts[static_cast<size_t>(item.process)];
   }
@@ -148,6 +150,12 @@ const char* FormatName(SourceFormat format) {
     default:
       return "a gpuprobe trace";
   }
+}
+
+// What the file is instead of a trace, where its name says so.
+Unusable UnusableFile(const std::string& path, const absl::Status& status) {
+  const std::string advice = AdviceForForeignFile(path);
+  return {path, absl::StrCat(status.message(), advice.empty() ? "" : "; ", advice)};
 }
 
 std::string NothingReadable(const std::vector<Unusable>& unusable) {
@@ -260,7 +268,7 @@ absl::StatusOr<LoadedOutline> LoadOutline(const InputFiles& files, size_t most_s
   outline.loader->samples()->KeepAtMost(most_samples);
   for (const std::string& path : files.paths) {
     const absl::Status status = outline.loader->LoadOutline(path);
-    if (!status.ok()) run.unusable.push_back({path, std::string(status.message())});
+    if (!status.ok()) run.unusable.push_back(UnusableFile(path, status));
   }
   if (run.timeline.inputs.empty()) return absl::InvalidArgumentError(NothingReadable(run.unusable));
   outline.loader->Finish();
@@ -273,12 +281,20 @@ absl::StatusOr<LoadedOutline> LoadOutline(const InputFiles& files, size_t most_s
   return outline;
 }
 
-void ShiftRecords(const std::vector<int64_t>& shifts, Timeline* records) {
-  ShiftAll(shifts, &records->ops);
-  ShiftAll(shifts, &records->calls);
-  ShiftAll(shifts, &records->syncs);
-  ShiftAll(shifts, &records->overheads);
-  for (UntimedOp& op : records->untimed) {
+RecordSizes::RecordSizes(const Timeline& timeline)
+    : ops(timeline.ops.size()),
+      calls(timeline.calls.size()),
+      syncs(timeline.syncs.size()),
+      overheads(timeline.overheads.size()),
+      untimed(timeline.untimed.size()) {}
+
+void ShiftRecords(const std::vector<int64_t>& shifts, const RecordSizes& before,
+                  Timeline* records) {
+  ShiftAll(shifts, &records->ops, before.ops);
+  ShiftAll(shifts, &records->calls, before.calls);
+  ShiftAll(shifts, &records->syncs, before.syncs);
+  ShiftAll(shifts, &records->overheads, before.overheads);
+  for (UntimedOp& op : std::span(records->untimed).subspan(before.untimed)) {
     ShiftKnown(shifts[static_cast<size_t>(op.process)], &op.start_ns);
   }
 }
@@ -294,7 +310,7 @@ absl::StatusOr<LoadedRun> LoadRun(const InputFiles& files, Linking linking) {
   KinetoLoader kineto(&run);
   for (const std::string& path : files.paths) {
     const absl::Status status = LoadFile(path, &run, &loader, &kineto);
-    if (!status.ok()) run.unusable.push_back({path, std::string(status.message())});
+    if (!status.ok()) run.unusable.push_back(UnusableFile(path, status));
     loader.EndPiece();
   }
   if (run.timeline.inputs.empty()) return absl::InvalidArgumentError(NothingReadable(run.unusable));

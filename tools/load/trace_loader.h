@@ -167,8 +167,13 @@ struct LoadedOutline {
 inline constexpr size_t kMostHostSamples = 2'000'000;  // 72 bytes each, twice that while sorted
 absl::StatusOr<LoadedOutline> LoadOutline(const InputFiles& files,
                                           size_t most_samples = kMostHostSamples);
-// Adds them to the times of what `records` holds.
-void ShiftRecords(const std::vector<int64_t>& shifts, Timeline* records);
+// How many records a timeline holds.
+struct RecordSizes {
+  explicit RecordSizes(const Timeline& timeline);
+  size_t ops, calls, syncs, overheads, untimed;
+};
+// Adds the shifts to the times of the records that have come since `before`.
+void ShiftRecords(const std::vector<int64_t>& shifts, const RecordSizes& before, Timeline* records);
 
 }  // namespace gpuprobe::tools
 

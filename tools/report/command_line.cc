@@ -55,7 +55,8 @@ absl::Status SetNumber(const std::string& option, const std::string& value, std:
   int64_t number = 0;
   if (!absl::SimpleAtoi(value, &number) || number < 0 ||
       static_cast<uint64_t>(number) > std::numeric_limits<T>::max()) {
-    return Invalid(option, value, "a number, 0 or more");
+    return Invalid(option, value,
+                   absl::StrCat("a number from 0 to ", std::numeric_limits<T>::max()));
   }
   *out = static_cast<T>(number);
   return absl::OkStatus();
@@ -71,10 +72,11 @@ absl::Status SetTime(const std::string& option, const std::string& value,
     *out = TimePoint{ns, true};
     return absl::OkStatus();
   }
-  const absl::StatusOr<int64_t> ns = ParseDuration(value);
+  const bool before = absl::StartsWith(value, "-");  // as `info` prints what came first
+  const absl::StatusOr<int64_t> ns = ParseDuration(value.substr(before ? 1 : 0));
   if (!ns.ok())
     return absl::InvalidArgumentError(absl::StrCat("--", option, ": ", ns.status().message()));
-  *out = TimePoint{*ns, false};
+  *out = TimePoint{before ? -*ns : *ns, false};
   return absl::OkStatus();
 }
 
@@ -219,12 +221,13 @@ std::string HelpText() {
       "  --format text|json|csv   default: text\n"
       "  --device N               this GPU alone, by the number that the summary shows\n"
       "  --process PID            this process alone\n"
-      "  --from TIME, --to TIME   part of the run: 1.5s or 200ms after the first GPU operation,\n"
-      "                           or @NS on the trace clock\n"
+      "  --from TIME, --to TIME   part of the run: 1.5s or 200ms after its first GPU operation,\n"
+      "                           whatever else is chosen, or @NS on the trace clock\n"
       "  --min-gap DURATION       list gaps of at least this (default 10us); totals hold all\n"
       "  --top N                  rows to list; 0: all (json and csv: all by default)\n"
-      "  --explain N|TIME         of gaps: one of them from end to end, by its place in the list\n"
-      "                           or by a time in it, as --from takes it\n"
+      "  --explain N|TIME         of gaps: one of them from end to end, by its number in the list\n"
+      "                           (with the same options) or by a time in it, as --from takes "
+      "it\n"
       "  --windows auto|always|never  read the run in windows of bounded memory, not at once; "
       "auto:\n"
       "                           where its files are large\n"

@@ -19,14 +19,14 @@
 
 namespace gpuprobe::tools {
 
-// A point in time as the user gives it: "1.5s" after the window's start, or "@1764499530000000000"
-// on the trace clock.
+// A point in time as the user gives it: "1.5s" after the run's first GPU operation ("-1.5s":
+// before it), or "@1764499530000000000" on the trace clock.
 struct TimePoint {
   int64_t ns;
   bool absolute;
 };
 
-// A gap by its rank in the list, or by a time inside it.
+// A gap by its number in the list, or by a time inside it.
 struct ExplainTarget {
   uint64_t rank = 0;
   std::optional<TimePoint> at;  // set: instead of the rank

@@ -31,7 +31,9 @@
 #include "tools/report/report_diff.h"
 #include "tools/report/report_gaps.h"
 #include "tools/report/report_parts.h"
+#include "tools/report/time_choice.h"
 #include "tools/symbolize/symbolize.h"
+#include "tools/timeline/device_number.h"
 #include "tools/windowed/records_around.h"
 #include "tools/windowed/run_size.h"
 #include "tools/windowed/windowed_run.h"
@@ -72,24 +74,9 @@ int Print(const std::string& text) {
   return status.ok() ? kExitComplete : FailOutput(status);
 }
 
-// First GPU operation that the options leave: what --from and --to count from.
-int64_t WindowStart(const Timeline& timeline, const CommandLine& command) {
-  for (const GpuOp& op : timeline.ops) {  // sorted by start
-    if (command.device.has_value() && op.device != *command.device) continue;
-    if (command.pid.has_value() &&
-        timeline.processes[static_cast<size_t>(op.process)].pid != *command.pid) {
-      continue;
-    }
-    return op.start_ns;
-  }
-  return timeline.ops.empty() ? 0 : timeline.ops.front().start_ns;
-}
-
 absl::Status CheckDevice(const Timeline& timeline, const CommandLine& command) {
-  if (!command.device.has_value() ||
-      static_cast<size_t>(*command.device) < timeline.devices.size()) {
+  if (!command.device.has_value() || DeviceOfNumber(timeline, *command.device) >= 0)
     return absl::OkStatus();
-  }
   std::vector<std::string> known;
   for (size_t d = 0; d < timeline.devices.size(); ++d) {
     known.push_back(DeviceLabel(timeline, static_cast<int32_t>(d)));
@@ -111,43 +98,39 @@ absl::Status CheckProcess(const Timeline& timeline, const CommandLine& command) 
                    " in this run; it has: ", known.empty() ? "none" : absl::StrJoin(known, ", ")));
 }
 
-int64_t AbsoluteNs(const TimePoint& point, int64_t start_ns) {
-  // No record lies outside of these; the length of a window that does would overflow.
-  constexpr int64_t kEarliestNs = 0, kLatestNs = int64_t{1} << 62;
-  int64_t ns = point.ns;
-  if (!point.absolute && __builtin_add_overflow(start_ns, point.ns, &ns)) ns = kLatestNs;
-  return std::clamp(ns, kEarliestNs, kLatestNs);
-}
+struct Choice {
+  Options options;
+  RunTimes times;
+  std::vector<std::string> notices;
+};
 
-absl::StatusOr<Options> MakeOptions(const Timeline& timeline, const CommandLine& command) {
+absl::StatusOr<Choice> MakeChoice(const Timeline& timeline, const CommandLine& command) {
   if (absl::Status status = CheckDevice(timeline, command); !status.ok()) return status;
   if (absl::Status status = CheckProcess(timeline, command); !status.ok()) return status;
-  Options options;
-  options.device = command.device;
-  options.pid = command.pid;
-  if (command.min_gap_ns.has_value()) options.min_gap_ns = *command.min_gap_ns;
-  const int64_t start_ns = WindowStart(timeline, command);
-  if (command.from.has_value()) options.from_ns = AbsoluteNs(*command.from, start_ns);
-  if (command.to.has_value()) options.to_ns = AbsoluteNs(*command.to, start_ns);
-  if (options.from_ns.has_value() && options.to_ns.has_value() &&
-      *options.from_ns >= *options.to_ns) {
-    return absl::InvalidArgumentError("--from must lie before --to");
-  }
-  return options;
+  Choice choice;
+  if (command.device.has_value()) choice.options.device = DeviceOfNumber(timeline, *command.device);
+  choice.options.pid = command.pid;
+  if (command.min_gap_ns.has_value()) choice.options.min_gap_ns = *command.min_gap_ns;
+  choice.times = TimesOf(timeline);
+  absl::StatusOr<std::vector<std::string>> notices =
+      ChooseWindow(command, choice.times, &choice.options);
+  if (!notices.ok()) return notices.status();
+  choice.notices = *std::move(notices);
+  return choice;
 }
 
-GapChoice ChooseGap(const ExplainTarget& target, int64_t start_ns) {
+GapChoice ChooseGap(const ExplainTarget& target, const RunTimes& times) {
   GapChoice choice;
   choice.rank = target.rank;
-  if (target.at.has_value()) choice.at_ns = AbsoluteNs(*target.at, start_ns);
+  if (target.at.has_value()) choice.at_ns = AbsoluteNs(*target.at, times);
   return choice;
 }
 
 struct AnalysedRun {
   LoadedRun run;
   Options options;
+  RunTimes times;
   Analysis analysis;
-  int64_t start_ns = 0;  // WindowStart()
   // Of a run that was read in windows.
   std::optional<ActivityTables> tables;
   std::optional<HotReport> hot;
@@ -161,6 +144,9 @@ absl::Status CheckInternal(const Analysis& analysis) {
 }
 
 void SymbolizeRun(Timeline* timeline) { Symbolize({}, timeline); }
+void AddNotices(std::vector<std::string> notices, LoadedRun* run) {
+  for (std::string& notice : notices) run->notices.push_back(std::move(notice));
+}
 
 absl::StatusOr<AnalysedRun> AnalyseInWindows(const CommandLine& command, const InputFiles& files) {
   WindowedOptions windows;
@@ -168,16 +154,19 @@ absl::StatusOr<AnalysedRun> AnalyseInWindows(const CommandLine& command, const I
   windows.with_tables = command.report == ReportKind::kKernels ||
                         command.report == ReportKind::kCopies || command.report == ReportKind::kApi;
   windows.prepare = SymbolizeRun;
-  int64_t start_ns = 0;
-  windows.choose = [&](const Timeline& timeline) {
-    start_ns = WindowStart(timeline, command);
-    return MakeOptions(timeline, command);
+  Choice chosen;
+  windows.choose = [&](const Timeline& timeline) -> absl::StatusOr<Options> {
+    absl::StatusOr<Choice> choice = MakeChoice(timeline, command);
+    if (!choice.ok()) return choice.status();
+    chosen = *std::move(choice);
+    return chosen.options;
   };
   absl::StatusOr<WindowedRun> run = LoadInWindows(files, windows);
   if (!run.ok()) return run.status();
   if (absl::Status status = CheckInternal(run->analysis); !status.ok()) return status;
-  return AnalysedRun{std::move(run->run),    run->options,       std::move(run->analysis), start_ns,
-                     std::move(run->tables), std::move(run->hot)};
+  AddNotices(std::move(chosen.notices), &run->run);
+  return AnalysedRun{std::move(run->run),      run->options,           chosen.times,
+                     std::move(run->analysis), std::move(run->tables), std::move(run->hot)};
 }
 
 struct ToExplain {
@@ -229,12 +218,12 @@ absl::StatusOr<AnalysedRun> AnalyseAtOnce(const CommandLine& command, const Inpu
   absl::StatusOr<LoadedRun> run = LoadRun(files);
   if (!run.ok()) return run.status();
   Symbolize({}, &run->timeline);
-  const absl::StatusOr<Options> options = MakeOptions(run->timeline, command);
-  if (!options.ok()) return options.status();
-  Analysis analysis = Analyse(run->timeline, *options);
+  absl::StatusOr<Choice> choice = MakeChoice(run->timeline, command);
+  if (!choice.ok()) return choice.status();
+  Analysis analysis = Analyse(run->timeline, choice->options);
   if (absl::Status status = CheckInternal(analysis); !status.ok()) return status;
-  const int64_t start_ns = WindowStart(run->timeline, command);
-  return AnalysedRun{*std::move(run), *options, std::move(analysis), start_ns, {}, {}};
+  AddNotices(std::move(choice->notices), &*run);
+  return AnalysedRun{*std::move(run), choice->options, choice->times, std::move(analysis), {}, {}};
 }
 
 absl::StatusOr<AnalysedRun> LoadAndAnalyse(const CommandLine& command, const InputFiles& files) {
@@ -273,10 +262,11 @@ int Report(const CommandLine& command, const InputFiles& files) {
   ReportInput input = {analysed->run, analysed->analysis, analysed->options, command.top};
   if (analysed->tables) input.tables = &*analysed->tables;
   if (analysed->hot) input.hot = &*analysed->hot;
+  input.origin_ns = analysed->times.origin_ns;
   ReportKind kind = command.report;
   if (command.explain.has_value()) {
     kind = ReportKind::kGap;
-    input.explain = ChooseGap(*command.explain, analysed->start_ns);
+    input.explain = ChooseGap(*command.explain, analysed->times);
     if (analysed->in_windows()) {
       const absl::StatusOr<ToExplain> gap = WhatToExplain(input);
       if (!gap.ok()) return Fail(std::string(gap.status().message()));

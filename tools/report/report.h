@@ -54,6 +54,9 @@ struct ReportInput {
   // Of a run that was read in windows (LoadedRun::counted): what its records would give.
   const ActivityTables* tables = nullptr;
   const HotReport* hot = nullptr;
+  // What the times in the text count from: the run's first GPU operation; nullopt: the first of
+  // what was analysed.
+  std::optional<int64_t> origin_ns = {};
 };
 
 // Everything but `dump`, which is a stream (report_dump.h), and `diff`, which has two inputs

@@ -48,6 +48,12 @@ std::string ValueText(std::optional<double> value, FigureUnit unit) {
   return "";
 }
 
+std::string VerdictText(const ReportInput& input) {
+  return IsUsageOnly(input.run)
+             ? "GPUPROBE_CAPTURE=off: how long it took and what it used, nothing of the GPU."
+             : input.analysis.verdict.headline;
+}
+
 // Shares in points, everything else relative: "idle +3.0 points" says what "+7 %" does not.
 std::string ChangeText(const DiffRow& row) {
   if (!row.a.has_value()) return "new";
@@ -85,7 +91,7 @@ void WriteRun(const char* key, const ReportInput& input, JsonWriter* json) {
   json->Field("run", input.run.name);
   json->Field("partial", !input.run.complete_as_asked());
   json->Key("verdict").BeginObject();
-  json->Field("kind", input.analysis.verdict.kind).Field("text", input.analysis.verdict.headline);
+  json->Field("kind", input.analysis.verdict.kind).Field("text", VerdictText(input));
   json->EndObject().EndObject();
 }
 
@@ -94,15 +100,26 @@ void WriteRun(const char* key, const ReportInput& input, JsonWriter* json) {
 std::string DiffText(const DiffInput& input) {
   std::string out = absl::StrCat("A  ", TextPreamble(input.a), "B  ", TextPreamble(input.b), "\n");
   absl::StrAppend(&out, DiffHeadline(input.rows), "\n");
-  absl::StrAppend(&out, "A: ", input.a.analysis.verdict.headline, "\n");
-  absl::StrAppend(&out, "B: ", input.b.analysis.verdict.headline, "\n\n");
+  absl::StrAppend(&out, "A: ", VerdictText(input.a), "\n");
+  absl::StrAppend(&out, "B: ", VerdictText(input.b), "\n\n");
   Table table;
   table.columns = {{"figure", Align::kLeft}, {"A"}, {"B"}, {"change"}, {"", Align::kLeft}};
+  const bool a_alone = IsUsageOnly(input.b.run), b_alone = IsUsageOnly(input.a.run);
+  size_t left_out = 0;
   for (const DiffRow& row : input.rows) {
+    // What one of them was told not to record has neither come nor gone.
+    if ((b_alone && !row.a.has_value()) || (a_alone && !row.b.has_value())) {
+      ++left_out;
+      continue;
+    }
     table.rows.push_back({row.name, ValueText(row.a, row.unit), ValueText(row.b, row.unit),
                           ChangeText(row), JudgementText(row)});
   }
   absl::StrAppend(&out, RenderTable(table));
+  if (left_out > 0) {
+    absl::StrAppend(&out, "... ", FormatPlural(left_out, "figure"), " of ", a_alone ? "A" : "B",
+                    " alone: probe-report summary\n");
+  }
   if (!input.conditions.empty()) out += "\n";
   for (const DiffInput::Checked& checked : input.conditions) {
     absl::StrAppend(&out, checked.holds ? "FAIL  " : "pass  ", checked.condition.text, "\n");

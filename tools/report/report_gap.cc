@@ -16,6 +16,7 @@
 #include "tools/format/kernel_name.h"
 #include "tools/report/report_gaps.h"
 #include "tools/report/report_parts.h"
+#include "tools/timeline/device_number.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -41,6 +42,7 @@ struct Page {
     const int32_t symbol = Call(call).symbol;
     return symbol < 0 ? "unknown call" : timeline().symbols[static_cast<size_t>(symbol)].name;
   }
+  int32_t Number() const { return DeviceNumber(timeline(), device.device); }
   // Since the gap's begin, "+1.23 ms".
   std::string At(int64_t ns) const {
     const int64_t since = ns - gap.begin_ns;
@@ -202,6 +204,16 @@ void WriteThread(const Page& page, const GapStory::ThreadStory& thread, JsonWrit
   json->EndArray().EndObject();
 }
 
+// A gap at an end of the window that the user gave may go on outside of it.
+const char* CutText(const Page& page) {
+  const bool begin = page.input.options.from_ns == page.gap.begin_ns;
+  const bool end = page.input.options.to_ns == page.gap.end_ns;
+  return begin && end ? " (cut by --from and --to)"
+         : begin      ? " (cut by --from)"
+         : end        ? " (cut by --to)"
+                      : "";
+}
+
 // The gap that was asked for; CheckExplain() has seen that there is one.
 ListedGap Chosen(const ReportInput& input) { return *FindGap(input); }
 
@@ -210,11 +222,12 @@ ListedGap Chosen(const ReportInput& input) { return *FindGap(input); }
 std::string GapText(const ReportInput& input) {
   const ListedGap chosen = Chosen(input);
   Page page(input, chosen);
-  const int64_t origin = Origin(input.analysis);
-  std::string out = absl::StrCat(
-      TextPreamble(input), "\nGPU ", page.device.device, " idle for ",
-      FormatDuration(page.gap.length_ns()), ", from ", RelativeTime(page.gap.begin_ns, origin),
-      " to ", RelativeTime(page.gap.end_ns, origin), "; times below count from its begin\n");
+  const int64_t origin = Origin(input);
+  std::string out = absl::StrCat(TextPreamble(input), "\nGPU ", page.Number(), " idle for ",
+                                 FormatDuration(page.gap.length_ns()), ", from ",
+                                 RelativeTime(page.gap.begin_ns, origin), " to ",
+                                 RelativeTime(page.gap.end_ns, origin), CutText(page),
+                                 "; times below count from its begin\n");
   AppendRow("before", WorkText(page, page.story.before), &out);
   AppendRow("after", WorkText(page, page.story.after), &out);
   absl::StrAppend(&out, PartsBlock(page));
@@ -230,7 +243,7 @@ std::string GapJson(const ReportInput& input) {
   std::string out;
   JsonWriter json(&out, 3);
   BeginReport(ReportKind::kGap, input, &json);
-  json.Field("device", page.device.device);
+  json.Field("device", page.Number());
   json.Field("begin_ns", page.gap.begin_ns).Field("end_ns", page.gap.end_ns);
   json.Field("duration_ns", page.gap.length_ns());
   WriteWork("previous", page, page.story.before, &json);
@@ -262,7 +275,7 @@ std::string GapCsv(const ReportInput& input) {
     table.columns.push_back({title});
   for (const GapStory::Part& told : page.story.parts) {
     const GapPart& part = *told.part;
-    table.rows.push_back({absl::StrCat(page.device.device), CauseKey(part.cause),
+    table.rows.push_back({absl::StrCat(page.Number()), CauseKey(part.cause),
                           absl::StrCat(part.begin_ns), absl::StrCat(part.end_ns),
                           absl::StrCat(part.end_ns - part.begin_ns), WhereOf(input.analysis, part),
                           told.detail});

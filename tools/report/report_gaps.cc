@@ -14,6 +14,7 @@
 #include "tools/format/format_units.h"
 #include "tools/format/kernel_name.h"
 #include "tools/report/report_parts.h"
+#include "tools/timeline/device_number.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -98,18 +99,21 @@ absl::StatusOr<ListedGap> FindGap(const ReportInput& input) {
     return absl::NotFoundError(absl::StrCat("kernel records unavailable: ", check.reason));
   const GapChoice choice = input.explain.value_or(GapChoice{1, {}});
   if (choice.at_ns.has_value()) {
-    for (const DeviceReport& device : input.analysis.devices) {
-      const auto gap =
-          std::partition_point(device.gaps.begin(), device.gaps.end(),
-                               [&](const Gap& g) { return g.end_ns <= *choice.at_ns; });
-      if (gap != device.gaps.end() && gap->begin_ns <= *choice.at_ns)
-        return ListedGap{&device, &*gap};
+    // A begin that was printed lies up to a microsecond before the real one.
+    for (const int64_t reach_ns : {0, 999}) {
+      for (const DeviceReport& device : input.analysis.devices) {
+        const auto gap =
+            std::partition_point(device.gaps.begin(), device.gaps.end(),
+                                 [&](const Gap& g) { return g.end_ns <= *choice.at_ns; });
+        if (gap != device.gaps.end() && gap->begin_ns - reach_ns <= *choice.at_ns)
+          return ListedGap{&device, &*gap};
+      }
     }
     return absl::NotFoundError("no GPU was idle at that time");
   }
   const std::vector<ListedGap> listed = ListGaps(input);
   if (choice.rank < 1 || choice.rank > listed.size()) {
-    return absl::NotFoundError(absl::StrCat("no gap of rank ", choice.rank, ": there are ",
+    return absl::NotFoundError(absl::StrCat("no gap number ", choice.rank, ": there are ",
                                             listed.size(), " of at least ",
                                             FormatDuration(input.options.min_gap_ns)));
   }
@@ -123,16 +127,20 @@ std::string GapsText(const ReportInput& input) {
     return absl::StrCat(out, "\nKernel records unavailable: ", check.reason, "\n");
   }
   absl::StrAppend(&out, "\n");
+  if (input.analysis.devices.empty())
+    return absl::StrCat(out, "no GPU work recorded, so no gaps\n");
   for (const DeviceReport& device : input.analysis.devices) {
-    absl::StrAppend(&out, "GPU ", device.device, ": ", FormatPlural(device.listed_gaps, "gap"),
-                    " of at least ", FormatDuration(input.options.min_gap_ns), ", ",
+    absl::StrAppend(&out, "GPU ", DeviceNumber(input.run.timeline, device.device), ": ",
+                    FormatPlural(device.listed_gaps, "gap"), " of at least ",
+                    FormatDuration(input.options.min_gap_ns), ", ",
                     FormatDuration(device.listed_gaps_ns), " of ", FormatDuration(device.idle_ns),
                     " idle (", FormatPlural(device.all_gaps, "gap"), " in all)\n");
   }
   const std::vector<ListedGap> listed = ListGaps(input);
   if (listed.empty()) return out;
   Table table;
-  table.columns = {{"GPU"},
+  table.columns = {{"#"},
+                   {"GPU"},
                    {"begin"},
                    {"idle"},
                    {"because", Align::kLeft},
@@ -141,14 +149,14 @@ std::string GapsText(const ReportInput& input) {
                    {"where", Align::kLeft, true, true}};
   const size_t shown = RowLimit(input, listed.size(), kDefaultRows);
   KernelNames names(input.run.timeline.names);
-  const int64_t origin = Origin(input.analysis);
+  const int64_t origin = Origin(input);
   for (size_t i = 0; i < shown; ++i) {
     const ListedGap& row = listed[i];
     const GapPart* main = MainPart(*row.device, *row.gap);
     const bool others = main != nullptr && main->end_ns - main->begin_ns < row.duration();
     table.rows.push_back(
-        {absl::StrCat(row.device->device), RelativeTime(row.gap->begin_ns, origin),
-         FormatDuration(row.duration()),
+        {absl::StrCat(i + 1), absl::StrCat(DeviceNumber(input.run.timeline, row.device->device)),
+         RelativeTime(row.gap->begin_ns, origin), FormatDuration(row.duration()),
          main == nullptr ? "" : absl::StrCat(CauseLabel(main->cause), others ? " +" : ""),
          Neighbour(input, row.gap->previous_op, kNeighbourWidth, &names),
          Neighbour(input, row.gap->next_op, kNeighbourWidth, &names),
@@ -156,8 +164,8 @@ std::string GapsText(const ReportInput& input) {
   }
   absl::StrAppend(
       &out, "\n", RenderTable(table, 0, kWideReportWidth), MoreLine(shown, listed.size(), 0),
-      "\nLongest first; begin: seconds into the window, as --from takes it; +: with other causes "
-      "(--format json)\n");
+      "\nLongest first; #: what --explain takes, with the same options; begin: since the run's "
+      "first GPU\noperation, as --from takes it; +: with other causes (--format json)\n");
   return out;
 }
 
@@ -172,7 +180,7 @@ std::string GapsJson(const ReportInput& input) {
   for (const DeviceReport& device : input.analysis.devices) {
     const Device& info = input.run.timeline.devices[static_cast<size_t>(device.device)];
     json.BeginObject()
-        .Field("device", device.device)
+        .Field("device", DeviceNumber(input.run.timeline, device.device))
         .Field("uuid", info.uuid)
         .Field("name", info.name);
     WriteWindow(device.window, &json);
@@ -189,7 +197,9 @@ std::string GapsJson(const ReportInput& input) {
   KernelNames names(input.run.timeline.names);
   for (size_t i = 0; i < shown; ++i) {
     const ListedGap& row = listed[i];
-    json.BeginObject().Field("device", row.device->device);
+    json.BeginObject()
+        .Field("number", i + 1)
+        .Field("device", DeviceNumber(input.run.timeline, row.device->device));
     json.Field("begin_ns", row.gap->begin_ns).Field("end_ns", row.gap->end_ns);
     json.Field("duration_ns", row.duration());
     WriteNeighbour("previous", input, row.gap->previous_op, &names, &json);
@@ -224,8 +234,9 @@ std::string GapsCsv(const ReportInput& input) {
   for (size_t i = 0; i < shown; ++i) {
     const ListedGap& row = listed[i];
     for (const GapPart& part : row.device->PartsOf(*row.gap)) {
-      table.rows.push_back({absl::StrCat(row.device->device), absl::StrCat(row.gap->begin_ns),
-                            absl::StrCat(row.gap->end_ns), absl::StrCat(row.duration()),
+      table.rows.push_back({absl::StrCat(DeviceNumber(input.run.timeline, row.device->device)),
+                            absl::StrCat(row.gap->begin_ns), absl::StrCat(row.gap->end_ns),
+                            absl::StrCat(row.duration()),
                             Neighbour(input, row.gap->previous_op, kReportWidth, &names),
                             Neighbour(input, row.gap->next_op, kReportWidth, &names),
                             CauseKey(part.cause), absl::StrCat(part.begin_ns),

@@ -30,12 +30,13 @@ std::string HotText(const ReportInput& input) {
   }
   absl::StrAppend(&out, FormatPlural(hot.samples, "sample"));
   if (hot.sampled_ns > 0) absl::StrAppend(&out, " in ", FormatDuration(hot.sampled_ns), " sampled");
-  out += "\n\n";
+  absl::StrAppend(&out, "; most time awake first\n\n");
   Table table;
-  table.columns = {{"time"},
+  table.columns = {{"awake"},
                    {"on CPU"},
                    {"ready"},
                    {"blocked"},
+                   {"in all"},
                    {"GPU idle"},
                    {"samples"},
                    {"thread", Align::kLeft},
@@ -44,16 +45,17 @@ std::string HotText(const ReportInput& input) {
   for (size_t i = 0; i < shown; ++i) {
     const HotRow& row = hot.rows[i];
     table.rows.push_back(
-        {FormatDuration(row.total_ns()), FormatDuration(row.on_cpu_ns),
+        {FormatDuration(row.awake_ns()), FormatDuration(row.on_cpu_ns),
          FormatDuration(row.runnable_ns), FormatDuration(row.blocked_ns),
+         FormatDuration(row.total_ns()),
          FormatPercent(static_cast<double>(row.gpu_idle_ns), static_cast<double>(row.total_ns())),
          FormatCount(row.samples), row.who,
          row.detail.empty() ? row.where : absl::StrCat(row.where, "  ", row.detail)});
   }
-  absl::StrAppend(&out, RenderTable(table, 0, kWideReportWidth),
-                  MoreLine(shown, hot.rows.size(), 0),
-                  "\nready: waiting for a CPU; GPU idle: the share of this time in which no GPU of "
-                  "the run worked\n");
+  absl::StrAppend(
+      &out, RenderTable(table, 0, kWideReportWidth), MoreLine(shown, hot.rows.size(), 0),
+      "\nawake: on a CPU, ready (waiting for one), or not told which; GPU idle: the share "
+      "of the time in all\nin which no GPU of the run worked\n");
   return out;
 }
 
@@ -63,12 +65,13 @@ std::string HotJson(const ReportInput& input) {
   JsonWriter json(&out);
   BeginReport(ReportKind::kHot, input, &json);
   json.Field("samples", hot.samples).Field("sampled_ns", hot.sampled_ns);
-  json.Field("rows", hot.rows.size());
+  json.Field("rows", hot.rows.size()).Field("order", "awake_ns");
   json.Key("lines").BeginArray();
   const size_t shown = RowLimit(input, hot.rows.size(), 0);
   for (size_t i = 0; i < shown; ++i) {
     const HotRow& row = hot.rows[i];
     json.BeginObject().Field("who", row.who).Field("where", row.where).Field("detail", row.detail);
+    json.Field("awake_ns", row.awake_ns());
     json.Field("on_cpu_ns", row.on_cpu_ns).Field("runnable_ns", row.runnable_ns);
     json.Field("blocked_ns", row.blocked_ns).Field("unknown_ns", row.unknown_ns);
     json.Field("total_ns", row.total_ns()).Field("gpu_idle_ns", row.gpu_idle_ns);
@@ -82,17 +85,17 @@ std::string HotJson(const ReportInput& input) {
 std::string HotCsv(const ReportInput& input) {
   const HotReport hot = HotOf(input);
   Table table;
-  for (const char* title : {"who", "where", "detail", "on_cpu_ns", "runnable_ns", "blocked_ns",
-                            "unknown_ns", "gpu_idle_ns", "samples"}) {
+  for (const char* title : {"who", "where", "detail", "awake_ns", "on_cpu_ns", "runnable_ns",
+                            "blocked_ns", "unknown_ns", "gpu_idle_ns", "samples"}) {
     table.columns.push_back({title});
   }
   const size_t shown = RowLimit(input, hot.rows.size(), 0);
   for (size_t i = 0; i < shown; ++i) {
     const HotRow& row = hot.rows[i];
-    table.rows.push_back({row.who, row.where, row.detail, absl::StrCat(row.on_cpu_ns),
-                          absl::StrCat(row.runnable_ns), absl::StrCat(row.blocked_ns),
-                          absl::StrCat(row.unknown_ns), absl::StrCat(row.gpu_idle_ns),
-                          absl::StrCat(row.samples)});
+    table.rows.push_back({row.who, row.where, row.detail, absl::StrCat(row.awake_ns()),
+                          absl::StrCat(row.on_cpu_ns), absl::StrCat(row.runnable_ns),
+                          absl::StrCat(row.blocked_ns), absl::StrCat(row.unknown_ns),
+                          absl::StrCat(row.gpu_idle_ns), absl::StrCat(row.samples)});
   }
   return RenderCsv(table);
 }

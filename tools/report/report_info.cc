@@ -14,6 +14,7 @@
 #include "tools/format/format_units.h"
 #include "tools/load/loss_causes.h"
 #include "tools/report/report_parts.h"
+#include "tools/timeline/device_number.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -155,8 +156,20 @@ std::string ProcessBlock(const LoadedRun& run, const std::vector<SampledView>& v
       absl::StrCat(capture.gpuprobe_version.empty() ? "unknown version" : capture.gpuprobe_version,
                    ", door ", capture.door.empty() ? "unknown" : capture.door),
       &out);
-  AppendFact("off", capture.off_reason, &out);
+  const bool recorded = !capture.told_not_to_record();
+  AppendFact(recorded ? "off" : "recorded",
+             recorded
+                 ? capture.off_reason
+                 : "how long it took and what it used, as asked (GPUPROBE_CAPTURE=off); no GPU "
+                   "work, no CUDA calls, no host samples",
+             &out);
   for (const std::string& warning : capture.warnings) AppendFact("warning", warning, &out);
+  if (!recorded) {
+    AppendFact("settings", ChangedSettings(capture), &out);
+    AppendFact("clocks", Clocks(capture.clock), &out);
+    for (const auto& [label, text] : SamplerLines(run, views, index)) AppendFact(label, text, &out);
+    return out;
+  }
   AppendFact("CUPTI",
              absl::StrCat(CuptiVersion(capture.cupti_version), ", ",
                           capture.cupti_path.empty() ? "path unknown" : capture.cupti_path, ", ",
@@ -297,7 +310,7 @@ std::string CoverageBlock(const ReportInput& input) {
                       FormatDuration(device.largest_skew_ns),
                       " (clock conversion; read as no delay)");
     }
-    AppendFact(absl::StrCat("GPU ", device.device), text, &out);
+    AppendFact(absl::StrCat("GPU ", DeviceNumber(input.run.timeline, device.device)), text, &out);
   }
   if (input.run.folded_driver_calls > 0) {
     AppendFact("folded",
@@ -442,7 +455,7 @@ void WriteCoverage(const ReportInput& input, bool known, JsonWriter* json) {
       if (cause.cause == Cause::kUnknown) unknown_ns += cause.total_ns;
     }
     json->BeginObject()
-        .Field("device", device.device)
+        .Field("device", DeviceNumber(input.run.timeline, device.device))
         .Field("uuid", info.uuid)
         .Field("name", info.name);
     json->Field("memory_bytes", info.memory_bytes).Field("sm_count", info.sm_count);
@@ -462,16 +475,20 @@ void WriteCoverage(const ReportInput& input, bool known, JsonWriter* json) {
 }  // namespace
 
 std::string InfoText(const ReportInput& input) {
-  const int64_t origin = Origin(input.analysis);
+  const int64_t origin = Origin(input);
   std::string out = TextPreamble(input);
-  absl::StrAppend(&out, LossBlock(input.run, origin), CoverageBlock(input), FilesBlock(input.run));
+  if (!IsUsageOnly(input.run))
+    absl::StrAppend(&out, LossBlock(input.run, origin), CoverageBlock(input));
+  absl::StrAppend(&out, FilesBlock(input.run));
   const std::vector<SampledView> views = ViewSamples(input.run.timeline);
   for (size_t p = 0; p < input.run.captures.size(); ++p) {
     if (input.run.timeline.processes[p].sampled_only) continue;
     absl::StrAppend(&out, ProcessBlock(input.run, views, p, origin));
   }
   absl::StrAppend(&out, ChildrenBlock(input.run, views));
-  absl::StrAppend(&out, "\nTimes: seconds since the first GPU operation");
+  absl::StrAppend(
+      &out, "\nTimes: seconds since the ",
+      input.analysis.devices.empty() ? "begin of the recording" : "first GPU operation");
   if (origin != 0) absl::StrAppend(&out, ", which is at ", origin, " ns on the trace clock");
   return out + "\n";
 }

@@ -15,6 +15,7 @@
 #include "tools/format/format_text.h"
 #include "tools/format/format_units.h"
 #include "tools/load/loss_causes.h"
+#include "tools/timeline/device_number.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -188,7 +189,31 @@ const char* MemoryKind(uint8_t memory_kind) {
   }
 }
 
+// Of a run with nothing else in it.
+std::string UsageText(const LoadedRun& run) {
+  int64_t wall_ns = 0, cpu_ns = 0;
+  size_t processes = 0;
+  for (const Process& process : run.timeline.processes) {
+    processes += !process.sampled_only;
+    wall_ns = std::max(wall_ns, process.wall_ns);
+    cpu_ns += process.user_cpu_ns + process.system_cpu_ns + process.children_cpu_ns;
+  }
+  return absl::StrCat(processes > 1 ? "the longest took " : "took ", FormatDuration(wall_ns),
+                      " and ", processes > 1 ? "all together " : "", FormatDuration(cpu_ns),
+                      " of CPU time; nothing else was asked for (GPUPROBE_CAPTURE=off)");
+}
+
 }  // namespace
+
+bool IsUsageOnly(const LoadedRun& run) {
+  size_t told = 0;
+  for (size_t p = 0; p < run.captures.size(); ++p) {
+    if (run.timeline.processes[p].sampled_only) continue;
+    if (!run.captures[p].told_not_to_record()) return false;
+    ++told;
+  }
+  return told > 0;
+}
 
 KernelRecordsCheck CheckKernelRecords(const ReportInput& input) {
   const Timeline& timeline = input.run.timeline;
@@ -231,14 +256,11 @@ std::string Completeness(const ReportInput& input) {
   if (CheckKernelRecords(input).unavailable) missing.push_back("no kernel records");
   if (run.complete() && missing.empty()) return Blindness(run);
   if (run.complete_as_asked() && missing.empty()) {
-    int64_t wall_ns = 0, cpu_ns = 0;
-    for (const Process& process : run.timeline.processes) {
-      wall_ns = std::max(wall_ns, process.wall_ns);
-      cpu_ns += process.user_cpu_ns + process.system_cpu_ns + process.children_cpu_ns;
-    }
-    return absl::StrCat(
-        "GPU and host not recorded, as asked (GPUPROBE_CAPTURE=off); the process took ",
-        FormatDuration(wall_ns), " and ", FormatDuration(cpu_ns), " of CPU time");
+    if (IsUsageOnly(run)) return UsageText(run);
+    size_t told = 0;
+    for (const ProcessCapture& capture : run.captures) told += capture.told_not_to_record();
+    return absl::StrCat("complete as asked: ", FormatPlural(told, "process"),
+                        " with GPUPROBE_CAPTURE=off");
   }
   const auto& inputs = run.timeline.inputs;
   std::set<int32_t> open, damaged;
@@ -277,11 +299,14 @@ std::string HeaderLine(const ReportInput& input) {
   const size_t children = timeline.processes.size() - traced;
   if (children == 1) absl::StrAppend(&processes, " and 1 child");
   if (children > 1) absl::StrAppend(&processes, " and ", FormatCount(children), " children");
-  std::string gpus = FormatPlural(timeline.devices.size(), "GPU");
-  if (!timeline.devices.empty()) absl::StrAppend(&gpus, " (", DeviceNames(timeline), ")");
-  const std::string line =
-      absl::StrCat("gpuprobe: run ", input.run.name, ", ", processes, ", ", gpus, ", ",
-                   WindowSpan(input.analysis), ", ", Completeness(input));
+  std::string gpus;
+  if (!IsUsageOnly(input.run)) {
+    gpus = FormatPlural(timeline.devices.size(), "GPU");
+    if (!timeline.devices.empty()) absl::StrAppend(&gpus, " (", DeviceNames(timeline), ")");
+    absl::StrAppend(&gpus, ", ", WindowSpan(input.analysis), ", ");
+  }
+  const std::string line = absl::StrCat("gpuprobe: run ", input.run.name, ", ", processes, ", ",
+                                        gpus, Completeness(input));
   return WrapText(ToPrintable(line), 0, 10, kReportWidth) + "\n";
 }
 
@@ -345,7 +370,8 @@ void EndReport(const ReportInput& input, JsonWriter* json) {
 std::string DeviceLabel(const Timeline& timeline, int32_t device) {
   if (device < 0 || static_cast<size_t>(device) >= timeline.devices.size()) return "?";
   const std::string& name = timeline.devices[static_cast<size_t>(device)].name;
-  return name.empty() ? absl::StrCat(device) : absl::StrCat(device, " ", name);
+  const int32_t number = DeviceNumber(timeline, device);
+  return name.empty() ? absl::StrCat(number) : absl::StrCat(number, " ", name);
 }
 
 void WriteWindow(const Window& window, JsonWriter* json) {
@@ -377,9 +403,10 @@ void WriteOneMeanwhile(const Meanwhile& meanwhile, JsonWriter* json) {
   json->EndArray().EndObject();
 }
 
-int64_t Origin(const Analysis& analysis) {
+int64_t Origin(const ReportInput& input) {
+  if (input.origin_ns.has_value()) return *input.origin_ns;
   int64_t origin = INT64_MAX;
-  for (const DeviceReport& device : analysis.devices)
+  for (const DeviceReport& device : input.analysis.devices)
     origin = std::min(origin, device.window.start_ns);
   return origin == INT64_MAX ? 0 : origin;
 }

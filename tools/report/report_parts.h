@@ -25,6 +25,14 @@ struct KernelRecordsCheck {
 };
 KernelRecordsCheck CheckKernelRecords(const ReportInput& input);
 
+// Every process of the run was told to record nothing but what it used (GPUPROBE_CAPTURE=off).
+bool IsUsageOnly(const LoadedRun& run);
+// What can be said of such a run in the place of a verdict.
+inline constexpr char kUsageOnlyVerdict[] =
+    "Nothing to judge: GPUPROBE_CAPTURE=off records how long the process took and the CPU time "
+    "that it used, nothing of the GPU and of what threads did. Two runs side by side: "
+    "probe-report diff A B";
+
 // "complete, nothing lost", or what is missing.
 std::string Completeness(const ReportInput& input);
 // "gpuprobe: run NAME, 5 processes, 1 GPU (NVIDIA H200), 6.41 s, complete, nothing lost\n"
@@ -49,8 +57,8 @@ void WriteWait(const WaitRow& wait, JsonWriter* json);
 // One element of the list "meanwhile".
 void WriteOneMeanwhile(const Meanwhile& meanwhile, JsonWriter* json);
 
-// Seconds since the start of the first window, "1.234567": what --from and --to take.
-int64_t Origin(const Analysis& analysis);
+// Seconds since the run's first GPU operation, "1.234567s": what --from and --to take.
+int64_t Origin(const ReportInput& input);
 std::string RelativeTime(int64_t ns, int64_t origin_ns);
 
 // What a person reads as the place of a part; empty if there is none.

@@ -13,6 +13,7 @@
 #include "tools/format/kernel_name.h"
 #include "tools/report/report_parts.h"
 #include "tools/steps/step_figures.h"
+#include "tools/timeline/device_number.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -90,7 +91,7 @@ std::string SlowestTable(const ReportInput& input, const DeviceSteps& steps) {
   table.columns = {{"step"}, {"begin"},    {"took"}, {"x median"},
                    {"ops"},  {"GPU busy"}, {"idle"}, {"idle mostly because", Align::kLeft}};
   const size_t shown = RowLimit(input, order.size(), kDefaultRows);
-  const int64_t origin = Origin(input.analysis);
+  const int64_t origin = Origin(input);
   for (size_t i = 0; i < shown; ++i) {
     const Step& step = steps.steps[order[i]];
     const double factor =
@@ -139,7 +140,8 @@ std::string SourceText(const DeviceSteps& steps, const std::string& begins_with)
 
 std::string DeviceText(const ReportInput& input, const DeviceSteps& steps,
                        const DeviceReport& report, KernelNames* names) {
-  const std::string title = absl::StrCat("\nGPU ", steps.device, "    ");
+  const std::string title =
+      absl::StrCat("\nGPU ", DeviceNumber(input.run.timeline, steps.device), "    ");
   if (steps.steps.empty()) return absl::StrCat(title, "no steps found: ", steps.why_none, "\n");
   const Window window = steps.window();
   const GpuOp& first = input.run.timeline.ops[static_cast<size_t>(steps.first_op)];
@@ -183,7 +185,9 @@ void WriteGrowth(const DeviceSteps& steps, JsonWriter* json) {
 
 void WriteSteps(const ReportInput& input, const DeviceSteps& steps, KernelNames* names,
                 JsonWriter* json) {
-  json->BeginObject().Field("device", steps.device).Field("count", steps.count);
+  json->BeginObject()
+      .Field("device", DeviceNumber(input.run.timeline, steps.device))
+      .Field("count", steps.count);
   json->Field("why_none", steps.why_none);
   if (!steps.steps.empty()) {
     const GpuOp& first = input.run.timeline.ops[static_cast<size_t>(steps.first_op)];
@@ -215,6 +219,8 @@ std::string StepsText(const ReportInput& input) {
   if (check.unavailable) {
     return absl::StrCat(out, "\nKernel records unavailable: ", check.reason, "\n");
   }
+  if (input.analysis.steps.empty())
+    return absl::StrCat(out, "\nno GPU work recorded, so no steps\n");
   KernelNames names(input.run.timeline.names);
   for (size_t d = 0; d < input.analysis.steps.size(); ++d) {
     absl::StrAppend(&out,
@@ -253,10 +259,15 @@ std::string StepsCsv(const ReportInput& input) {
     const size_t shown = RowLimit(input, steps.steps.size(), 0);
     for (size_t i = 0; i < shown; ++i) {
       const Step& step = steps.steps[i];
-      std::vector<std::string> row = {
-          absl::StrCat(steps.device), absl::StrCat(step.index),         absl::StrCat(step.begin_ns),
-          absl::StrCat(step.end_ns),  absl::StrCat(step.duration_ns()), absl::StrCat(step.ops),
-          absl::StrCat(step.busy_ns), absl::StrCat(step.idle_ns),       step.slow ? "1" : "0"};
+      std::vector<std::string> row = {absl::StrCat(DeviceNumber(input.run.timeline, steps.device)),
+                                      absl::StrCat(step.index),
+                                      absl::StrCat(step.begin_ns),
+                                      absl::StrCat(step.end_ns),
+                                      absl::StrCat(step.duration_ns()),
+                                      absl::StrCat(step.ops),
+                                      absl::StrCat(step.busy_ns),
+                                      absl::StrCat(step.idle_ns),
+                                      step.slow ? "1" : "0"};
       for (int64_t ns : step.cause_ns) row.push_back(absl::StrCat(ns));
       table.rows.push_back(std::move(row));
     }

@@ -9,11 +9,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "tools/analysis/rank_waits.h"
 #include "tools/figures/trust.h"
 #include "tools/format/format_table.h"
 #include "tools/format/format_text.h"
 #include "tools/format/format_units.h"
 #include "tools/report/report_parts.h"
+#include "tools/timeline/device_number.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -43,19 +46,29 @@ std::string VerdictBlock(const ReportInput& input, const KernelRecordsCheck& che
     AppendLabelled(0, "VERDICT", KernelRecordsText(check), &out);
     return out;
   }
+  if (IsUsageOnly(input.run)) {
+    AppendLabelled(0, "VERDICT", kUsageOnlyVerdict, &out);
+    return out;
+  }
   const Verdict& verdict = input.analysis.verdict;
   AppendLabelled(0, "VERDICT", verdict.headline, &out);
   AppendLabelled(0, "", verdict.evidence, &out);
   AppendLabelled(0, "", verdict.meanwhile, &out);
   AppendLabelled(kLabelWidth, "do", verdict.action, &out);
   std::string bound;
-  if (verdict.upper_bound_speedup >= kWorthNaming) {
-    bound = absl::StrCat("at most ", FormatFactor(verdict.upper_bound_speedup), " without it");
+  const double least = verdict.runner_up.empty() ? kWorthNaming : 1.005;
+  if (verdict.upper_bound_speedup >= least) {
+    bound =
+        absl::StrCat("at most ", FormatFactor(verdict.upper_bound_speedup), " ", verdict.bound_if);
   }
-  if (!verdict.runner_up.empty()) {
-    absl::StrAppend(&bound, bound.empty() ? "" : "; ", verdict.runner_up);
+  if (bound.empty()) {
+    absl::string_view next = verdict.runner_up;
+    absl::ConsumePrefix(&next, "next is ");
+    AppendLabelled(kLabelWidth, "next", std::string(next), &out);
+  } else {
+    if (!verdict.runner_up.empty()) absl::StrAppend(&bound, "; ", verdict.runner_up);
+    AppendLabelled(kLabelWidth, "bound", bound, &out);
   }
-  AppendLabelled(kLabelWidth, "bound", bound, &out);
   AppendLabelled(kLabelWidth, "steady", verdict.left_out, &out);
   return out;
 }
@@ -82,15 +95,34 @@ std::string CauseTable(const DeviceReport& device) {
                       "\n");
 }
 
+// What of the communication was waiting; empty: there is none, or only one rank is known.
+std::string RanksLine(const ReportInput& input, const DeviceReport& device) {
+  if (!input.analysis.ranks) return "";
+  const RankWaits& waits = *input.analysis.ranks;
+  for (const RankWaits::Rank& rank : waits.ranks) {
+    if (rank.device != device.device) continue;
+    return absl::StrCat("  in ", FormatPlural(waits.collectives, "collective"),
+                        " of all ranks: ", FormatDuration(rank.waited_ns),
+                        " until the last entered; this one was last ",
+                        FormatCount(rank.entered_last), " times\n");
+  }
+  return "";
+}
+
 std::string DeviceBlock(const ReportInput& input, const DeviceReport& device) {
   const double span = static_cast<double>(device.window.span());
   const auto percent = [span](int64_t ns) { return FormatPercent(static_cast<double>(ns), span); };
-  std::string out =
-      absl::StrFormat("\n%-9scompute %s   communication %s   copies %s   idle %s   of %s\n",
-                      absl::StrCat("GPU ", device.device), percent(device.compute_ns),
-                      percent(device.communication_ns), percent(device.copy_ns),
-                      percent(device.idle_ns), FormatDuration(device.window.span()));
-  absl::StrAppend(&out, CauseTable(device));
+  std::string out = absl::StrFormat(
+      "\n%-9scompute %s   communication %s   copies %s   idle %s   of %s\n",
+      absl::StrCat("GPU ", DeviceNumber(input.run.timeline, device.device)),
+      percent(device.compute_ns), percent(device.communication_ns), percent(device.copy_ns),
+      percent(device.idle_ns), FormatDuration(device.window.span()));
+  const int32_t rank = RankOf(input.run.timeline, device.device);
+  if (rank >= 0 && input.analysis.devices.size() > 1) {
+    out.pop_back();
+    absl::StrAppend(&out, ", rank ", rank, "\n");
+  }
+  absl::StrAppend(&out, RanksLine(input, device), CauseTable(device));
   if (device.untimed > 0) {
     absl::StrAppend(&out, "  ", FormatPlural(device.untimed, "operation"),
                     " without usable times: what they filled reads as idle\n");
@@ -192,7 +224,8 @@ void WriteDevice(const ReportInput& input, const DeviceReport& device, bool know
                  JsonWriter* json) {
   const Device& info = input.run.timeline.devices[static_cast<size_t>(device.device)];
   json->BeginObject();
-  json->Field("device", device.device).Field("ordinal", info.ordinal);
+  json->Field("device", DeviceNumber(input.run.timeline, device.device))
+      .Field("ordinal", info.ordinal);
   json->Field("uuid", info.uuid).Field("name", info.name);
   WriteWindow(device.window, json);
   json->Key("kernels").BeginObject();
@@ -222,6 +255,24 @@ void WriteDevice(const ReportInput& input, const DeviceReport& device, bool know
   json->EndObject();
 }
 
+void WriteRanks(const ReportInput& input, JsonWriter* json) {
+  json->Key("ranks");
+  if (!input.analysis.ranks) {
+    json->Null();
+    return;
+  }
+  const RankWaits& waits = *input.analysis.ranks;
+  json->BeginObject().Field("collectives", waits.collectives);
+  json->Field("exposed_wait_ns", waits.exposed_ns).Key("devices").BeginArray();
+  for (const RankWaits::Rank& rank : waits.ranks) {
+    json->BeginObject().Field("device", DeviceNumber(input.run.timeline, rank.device));
+    json->Field("rank", RankOf(input.run.timeline, rank.device));
+    json->Field("waited_ns", rank.waited_ns).Field("caused_ns", rank.caused_ns);
+    json->Field("entered_last", rank.entered_last).EndObject();
+  }
+  json->EndArray().EndObject();
+}
+
 void WriteRunnerUp(const Verdict& verdict, JsonWriter* json) {
   if (!verdict.runner_up_cause) {
     json->Null();
@@ -234,8 +285,10 @@ void WriteRunnerUp(const Verdict& verdict, JsonWriter* json) {
 void WriteVerdict(const ReportInput& input, const KernelRecordsCheck& check, JsonWriter* json) {
   const Verdict& verdict = input.analysis.verdict;
   json->Key("verdict").BeginObject();
-  if (check.unavailable) {
-    json->Field("kind", "not_enough_data").Field("text", KernelRecordsText(check));
+  const bool usage_only = IsUsageOnly(input.run);
+  if (check.unavailable || usage_only) {
+    json->Field("kind", "not_enough_data")
+        .Field("text", usage_only ? kUsageOnlyVerdict : KernelRecordsText(check));
     json->Field("where", "").Field("evidence", "").Field("meanwhile", "").Field("action", "");
     json->Key("upper_bound_speedup").Null();
     json->Key("runner_up").Null();
@@ -284,6 +337,7 @@ std::string SummaryJson(const ReportInput& input) {
   json.Key("waits").BeginArray();
   for (const WaitRow& wait : input.analysis.waits) WriteWait(wait, &json);
   json.EndArray();
+  WriteRanks(input, &json);
   WriteVerdict(input, check, &json);
   WriteTrust(input, MeasureTrust(input), !check.unavailable, &json);
   EndReport(input, &json);
@@ -303,10 +357,14 @@ std::string SummaryCsv(const ReportInput& input) {
     table.rows.push_back({std::move(device), section, std::move(name), std::move(time),
                           std::move(count), std::move(longest), std::move(where)});
   };
-  row("", "verdict", check.unavailable ? "not_enough_data" : input.analysis.verdict.kind, "", "",
-      "", check.unavailable ? KernelRecordsText(check) : input.analysis.verdict.headline);
+  const bool usage_only = IsUsageOnly(input.run);
+  row("", "verdict",
+      check.unavailable || usage_only ? "not_enough_data" : input.analysis.verdict.kind, "", "", "",
+      check.unavailable ? KernelRecordsText(check)
+      : usage_only      ? kUsageOnlyVerdict
+                        : input.analysis.verdict.headline);
   for (const DeviceReport& device : input.analysis.devices) {
-    const std::string id = absl::StrCat(device.device);
+    const std::string id = absl::StrCat(DeviceNumber(input.run.timeline, device.device));
     row(id, "window", "span", absl::StrCat(device.window.span()), "", "", "");
     if (check.unavailable) continue;
     const std::pair<const char*, int64_t> parts[] = {{"compute", device.compute_ns},

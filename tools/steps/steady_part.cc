@@ -103,7 +103,8 @@ std::string LeftOutText(const Analysis& whole, const Window& steady, int64_t idl
                                                  static_cast<double>(std::max<int64_t>(all_ns, 1));
   const char* what = start_up ? "start-up, " : "";
   return "without the first " + DurationText(first_ns) + " (" + what + "GPU idle " +
-         std::to_string(percent) + " %) and last " + DurationText(last_ns) + "; tables hold all";
+         std::to_string(percent) + " % of it) and last " + DurationText(last_ns) +
+         "; tables hold all";
 }
 
 }  // namespace gpuprobe::tools

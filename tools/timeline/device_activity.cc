@@ -23,8 +23,25 @@ size_t DeviceActivity::FirstReaching(const Timeline& timeline, const Window& win
   return static_cast<size_t>(first - ops.begin());
 }
 
-std::vector<DeviceActivity> CollectActivity(const Timeline& timeline, const HostView& host,
-                                            const Options& options, const Scope& scope) {
+namespace {
+
+// Upper bounds; what is not used is never touched and costs address space alone.
+std::vector<size_t> OpsOfDevices(const Timeline& timeline) {
+  std::vector<size_t> ops(timeline.devices.size(), 0);
+  if (ops.size() == 1) {
+    ops[0] = timeline.ops.size();
+    return ops;
+  }
+  for (const GpuOp& op : timeline.ops) {
+    if (op.device >= 0 && static_cast<size_t>(op.device) < ops.size()) ++ops[op.device];
+  }
+  return ops;
+}
+
+}  // namespace
+
+std::vector<DeviceActivity> CollectActivity(const Timeline& timeline, const Options& options,
+                                            const Scope& scope, Busy busy) {
   const size_t device_count = timeline.devices.size();
   const auto wanted = [&](int32_t device) {
     return device >= 0 && static_cast<size_t>(device) < device_count &&
@@ -36,12 +53,12 @@ std::vector<DeviceActivity> CollectActivity(const Timeline& timeline, const Host
   }
   // Devices that turn out to have nothing in scope are left out in the end.
   std::vector<DeviceActivity> all(device_count);
+  const std::vector<size_t> ops_of_device = OpsOfDevices(timeline);
   for (size_t d = 0; d < device_count; ++d) {
     if (!wanted(static_cast<int32_t>(d))) continue;
     all[d].device = static_cast<int32_t>(d);
-    // Upper bounds; what is not used is never touched and costs address space alone.
-    all[d].ops.reserve(host.OpsOfDevice(static_cast<int32_t>(d)));
-    all[d].busy.Reserve(host.OpsOfDevice(static_cast<int32_t>(d)));
+    all[d].ops.reserve(ops_of_device[d]);
+    if (busy == Busy::kCollected) all[d].busy.Reserve(ops_of_device[d]);
   }
   const auto note_process = [&](DeviceActivity& activity, int32_t process) {
     if (activity.processes.empty()) activity.processes.assign(timeline.processes.size(), false);
@@ -57,7 +74,7 @@ std::vector<DeviceActivity> CollectActivity(const Timeline& timeline, const Host
       continue;
     }
     activity.ops.push_back(static_cast<int32_t>(i));
-    activity.busy.Add(op.start_ns, op.end_ns);
+    if (busy == Busy::kCollected) activity.busy.Add(op.start_ns, op.end_ns);
     activity.end_ns = std::max(activity.end_ns, op.end_ns);
     if (noted_device != op.device || noted_process != op.process) {
       note_process(activity, op.process);
@@ -126,8 +143,19 @@ class DeviceMeter {
     SetWindow();
   }
 
-  DeviceReport Run() {
-    ReadOps();
+  DeviceReport Run(Measured what) {
+    switch (what) {
+      case Measured::kAll:
+        ReadOps<true, true>();
+        break;
+      case Measured::kGaps:
+        ReadOps<true, false>();
+        report_.all_gaps = report_.gaps.size();
+        return std::move(report_);
+      case Measured::kSums:
+        ReadOps<false, true>();
+        break;
+    }
     report_.kernels.union_ns = sweep_.kernels.total();
     report_.copies.union_ns = sweep_.copies.total();
     report_.sets.union_ns = sweep_.sets.total();
@@ -157,29 +185,33 @@ class DeviceMeter {
   }
 
   // Sums and gaps, in one reading of the operations.
+  template <bool kGaps, bool kSums>
   void ReadOps() {
     const auto& ops = activity_.ops;
     const Window& window = report_.window;
-    if (ops.empty()) return AddGap(window.start_ns, window.end_ns, -1, -1);
+    if (ops.empty() && kGaps) return AddGap(window.start_ns, window.end_ns, -1, -1);
     int32_t previous = -1;
     int64_t previous_end_ns = 0;
     int64_t busy_until = window.start_ns;
     size_t i = activity_.FirstReaching(timeline_, window);
     // Upper bound; what is not used is never touched and costs address space alone.
-    report_.gaps.reserve(ops.size() - i + 1);
+    if (kGaps) report_.gaps.reserve(ops.size() - i + 1);
     for (; i < ops.size(); ++i) {
       const GpuOp& op = timeline_.ops[ops[i]];
-      if (op.start_ns > busy_until) AddGap(busy_until, op.start_ns, previous, FirstSubmitted(i));
-      busy_until = std::max(busy_until, op.end_ns);
+      if (kGaps) {
+        if (op.start_ns > busy_until) AddGap(busy_until, op.start_ns, previous, FirstSubmitted(i));
+        busy_until = std::max(busy_until, op.end_ns);
+      }
       if (op.start_ns > window.end_ns) return;  // the last gap has been closed
-      if (previous < 0 || op.end_ns >= previous_end_ns) {
+      if (kGaps && (previous < 0 || op.end_ns >= previous_end_ns)) {
         previous = ops[i];
         previous_end_ns = op.end_ns;
       }
+      if (!kSums) continue;
       if (op.end_ns > window.start_ns && op.start_ns < window.end_ns) streams_.Add(op);
       Measure(op);
     }
-    AddGap(busy_until, window.end_ns, previous, -1);
+    if (kGaps) AddGap(busy_until, window.end_ns, previous, -1);
   }
 
   // An operation without length counts where it stands; the window's own last one stands at its
@@ -311,10 +343,10 @@ void CountUntimed(const Timeline& timeline, const Scope& scope, DeviceReport* re
 
 DeviceReport MeasureDevice(const Timeline& timeline, const Options& options, const Scope& scope,
                            const std::vector<bool>& communication_names,
-                           const DeviceActivity& activity, StreamCounts* streams) {
+                           const DeviceActivity& activity, StreamCounts* streams, Measured what) {
   DeviceReport report =
-      DeviceMeter(timeline, options, communication_names, activity, streams).Run();
-  CountUntimed(timeline, scope, &report);
+      DeviceMeter(timeline, options, communication_names, activity, streams).Run(what);
+  if (what != Measured::kGaps) CountUntimed(timeline, scope, &report);
   return report;
 }
 

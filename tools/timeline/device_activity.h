@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "tools/analysis/analysis.h"
-#include "tools/timeline/host_view.h"
 #include "tools/timeline/interval_set.h"
 #include "tools/timeline/timeline.h"
 
@@ -47,9 +46,10 @@ struct DeviceActivity {
 };
 
 // One for each device that ran (or may have run: untimed) something in scope, and for
-// Options::device. Whatever the window of `options`.
-std::vector<DeviceActivity> CollectActivity(const Timeline& timeline, const HostView& host,
-                                            const Options& options, const Scope& scope);
+// Options::device. Whatever the window of `options`. kLeftOut: `busy` stays empty.
+enum class Busy : uint8_t { kCollected, kLeftOut };
+std::vector<DeviceActivity> CollectActivity(const Timeline& timeline, const Options& options,
+                                            const Scope& scope, Busy busy = Busy::kCollected);
 
 // How many operations each stream of a device ran in a window.
 class StreamCounts {
@@ -84,10 +84,13 @@ class StreamCounts {
 std::vector<bool> CommunicationNames(const Timeline& timeline);
 
 // Window, sums, breakdown and gaps (without their parts) of one device. `streams` gets the
-// operations that are busy in the window.
+// operations that are busy in the window. Two threads may share this: gaps and what is counted of
+// them; all the rest. The window is in both.
+enum class Measured : uint8_t { kAll, kGaps, kSums };
 DeviceReport MeasureDevice(const Timeline& timeline, const Options& options, const Scope& scope,
                            const std::vector<bool>& communication_names,
-                           const DeviceActivity& activity, StreamCounts* streams);
+                           const DeviceActivity& activity, StreamCounts* streams,
+                           Measured what = Measured::kAll);
 
 }  // namespace gpuprobe::tools
 

@@ -73,15 +73,11 @@ void HostView::Table::Fill(size_t rows, const std::vector<std::pair<int32_t, int
 void HostView::ReadOps(Scratch* scratch) {
   op_of_call_.assign(timeline_.calls.size(), -1);
   roles_.assign(timeline_.calls.size(), Role::kNeutral);
-  ops_of_device_.assign(timeline_.devices.size(), 0);
   for (size_t i = 0; i < timeline_.ops.size(); ++i) {
     const GpuOp& op = timeline_.ops[i];
-    if (op.device >= 0) {
-      ++ops_of_device_[op.device];
-      if (op.process >= 0) {
-        int32_t& first = scratch->first_device[op.process];
-        if (first < 0 || op.device < first) first = op.device;
-      }
+    if (op.device >= 0 && op.process >= 0) {
+      int32_t& first = scratch->first_device[op.process];
+      if (first < 0 || op.device < first) first = op.device;
     }
     if (op.submission < 0) continue;
     if (op_of_call_[op.submission] < 0) op_of_call_[op.submission] = static_cast<int32_t>(i);
@@ -141,6 +137,7 @@ void HostView::FindRoles(Scratch* scratch) {
     }
     roles_[i] = role;
     has_sites_ |= call.site >= 0;
+    has_blocking_copies_ |= role == Role::kBlockingCopy;
     if (role == Role::kSync) syncs.emplace_back(call.process + 1, index);
     if (call.thread < 0) continue;
     scratch->lane_size[call.thread] += role != Role::kNeutral;

@@ -66,6 +66,7 @@ class HostView {
   std::span<const int32_t> CallsOf(int32_t thread) const { return lane_.Row(thread); }
   // The stream-waits and host functions of a thread, by start.
   std::span<const int32_t> OrderingCallsOf(int32_t thread) const { return ordering_.Row(thread); }
+  bool HasOrderingCalls() const { return !ordering_.items.empty(); }
   // The synchronisations of a process (-1: of none), by start.
   std::span<const int32_t> SyncsOf(int32_t process) const { return syncs_.Row(process + 1); }
   // Of all threads, by start.
@@ -80,7 +81,8 @@ class HostView {
 
   // Is any call's exact stack known?
   bool HasSites() const { return has_sites_; }
-  size_t OpsOfDevice(int32_t device) const { return ops_of_device_[device]; }
+  // Has any call the role kBlockingCopy?
+  bool HasBlockingCopies() const { return has_blocking_copies_; }
 
  private:
   struct Table {  // rows of indices, one a thread or process
@@ -105,8 +107,7 @@ class HostView {
   Table lane_, ordering_, syncs_;
   std::vector<WaitingCall> waiting_;
   std::vector<Lane> thread_overheads_, process_overheads_, blocked_;
-  std::vector<size_t> ops_of_device_;
-  bool has_sites_ = false;
+  bool has_sites_ = false, has_blocking_copies_ = false;
 };
 
 // A copy whose host side is pageable memory: the driver stages it, and the call may block.

@@ -22,6 +22,30 @@ int64_t IntervalSet::LastBeginBy(int64_t t) const {
   return after == spans_.begin() ? std::numeric_limits<int64_t>::min() : (after - 1)->begin;
 }
 
+void IntervalSet::Coarsen(const std::vector<int64_t>& asked) {
+  IntervalSet coarse;
+  const int64_t first = asked.front(), last = asked.back();
+  size_t near = 0;
+  coarse.Add(first - Before(first, &near), first);
+  for (size_t i = 0; i + 1 < asked.size(); ++i) {
+    coarse.Add(asked[i], asked[i] + Overlap(asked[i], asked[i + 1], &near));
+  }
+  const auto rest = std::partition_point(spans_.begin(), spans_.end(),
+                                         [last](const Span& span) { return span.begin <= last; });
+  const int64_t covered = rest == spans_.end() ? covered_ : rest->before;
+  coarse.Add(last, last + covered - coarse.covered_);
+  if (rest == spans_.end()) end_ = coarse.end_;
+  // What is behind stays, as what is covered before it has stayed the same.
+  const auto moved = static_cast<size_t>(rest - spans_.begin());
+  if (moved >= coarse.spans_.size()) {
+    const auto kept = std::copy(coarse.spans_.begin(), coarse.spans_.end(), spans_.begin());
+    spans_.erase(kept, rest);
+  } else {
+    spans_.erase(spans_.begin(), rest);
+    spans_.insert(spans_.begin(), coarse.spans_.begin(), coarse.spans_.end());
+  }
+}
+
 void Lane::Add(int64_t begin, int64_t end, int32_t id) {
   if (!pieces_.empty()) begin = std::max(begin, pieces_.back().end);
   if (begin < end) pieces_.push_back({begin, end, id});

@@ -59,6 +59,22 @@ class IntervalSet {
   // Where the last maximal interval begins of those that begin by t; none: INT64_MIN.
   int64_t LastBeginBy(int64_t t) const;
 
+  // How far it has been filled; what was added since can be taken back.
+  struct Mark {
+    size_t spans;
+    int64_t end, covered;
+  };
+  Mark mark() const { return {spans_.size(), end_, covered_}; }
+  void TakeBack(const Mark& mark) {
+    spans_.resize(mark.spans);
+    end_ = mark.end;
+    covered_ = mark.covered;
+  }
+  // Forgets where what lies before the last of `asked` (ascending, one at least) was covered, but
+  // for how much of it lies between each two of them and before the first. What is added later
+  // begins at the last of them or after.
+  void Coarsen(const std::vector<int64_t>& asked);
+
  private:
   struct Span {
     int64_t begin;

@@ -85,6 +85,7 @@ std::vector<bool> StreamsOfUntimed(const Timeline& timeline) {
 StreamWaits::StreamWaits(const Timeline& timeline, const HostView& host)
     : timeline_(timeline), host_(host) {
   BuildEntries();
+  nothing_ = first_.empty() && !host.HasOrderingCalls();
 }
 
 // Waits and the event records before them, in order of correlation, meet in one reading; what each
@@ -140,12 +141,6 @@ void StreamWaits::BuildEntries() {
     SortNearlySorted(std::span(entries_).subspan(first_[s], first_[s + 1] - first_[s]),
                      [](const Entry& a, const Entry& b) { return a.correlation < b.correlation; });
   }
-}
-
-std::optional<StreamWaits::Wait> StreamWaits::Find(const GpuOp& op, int32_t previous,
-                                                   Cursor* cursor) const {
-  if (const auto wait = FromRecords(op, previous, cursor)) return wait;
-  return FromCalls(op, cursor);
 }
 
 std::optional<StreamWaits::Wait> StreamWaits::FromRecords(const GpuOp& op, int32_t previous,

@@ -70,7 +70,11 @@ class StreamWaits {
 
   // `op` has a known submission; `previous`: operation before it on its stream, or -1. A wait whose
   // event was already complete when the submission began is none.
-  std::optional<Wait> Find(const GpuOp& op, int32_t previous, Cursor* cursor) const;
+  std::optional<Wait> Find(const GpuOp& op, int32_t previous, Cursor* cursor) const {
+    if (nothing_) return std::nullopt;
+    if (const auto wait = FromRecords(op, previous, cursor)) return wait;
+    return FromCalls(op, cursor);
+  }
 
  private:
   struct Entry {
@@ -85,6 +89,7 @@ class StreamWaits {
 
   const Timeline& timeline_;
   const HostView& host_;
+  bool nothing_ = false;        // neither stream-waits nor calls that order
   std::vector<size_t> first_;   // by stream, in entries_; empty: there are none
   std::vector<Entry> entries_;  // by (stream, correlation)
 };

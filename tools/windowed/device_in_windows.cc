@@ -3,7 +3,7 @@
 #include "tools/windowed/device_in_windows.h"
 
 #include <algorithm>
-#include <map>
+#include <array>
 #include <utility>
 
 namespace gpuprobe::tools {
@@ -19,7 +19,13 @@ void AddMoves(const MoveStats& part, MoveStats* total) {
   total->union_ns += part.union_ns;
 }
 
-void AddReport(const DeviceReport& part, DeviceReport* total) {
+void AddGaps(const DeviceReport& part, DeviceReport* total) {
+  total->all_gaps += part.all_gaps;
+  total->listed_gaps += part.listed_gaps;
+  total->listed_gaps_ns += part.listed_gaps_ns;
+}
+
+void AddToTotal(const DeviceReport& part, DeviceReport* total) {
   total->kernels.count += part.kernels.count;
   total->kernels.zero_length += part.kernels.zero_length;
   total->kernels.sum_ns += part.kernels.sum_ns;
@@ -32,9 +38,6 @@ void AddReport(const DeviceReport& part, DeviceReport* total) {
   total->compute_ns += part.compute_ns;
   total->communication_ns += part.communication_ns;
   total->copy_ns += part.copy_ns;
-  total->all_gaps += part.all_gaps;
-  total->listed_gaps += part.listed_gaps;
-  total->listed_gaps_ns += part.listed_gaps_ns;
   total->ops += part.ops;
   total->ops_with_submission += part.ops_with_submission;
   total->ops_before_submission += part.ops_before_submission;
@@ -76,32 +79,59 @@ void ForgetCounted(const Timeline& timeline, const Options& options, const Devic
   }
 }
 
-// What Analyse() promises holds for each stretch, its causes being its parts.
-std::string CheckStretch(DeviceReport* report) {
-  std::map<Cause, int64_t> causes;
-  for (const GapPart& part : report->parts) causes[part.cause] += part.end_ns - part.begin_ns;
-  for (const auto& [cause, ns] : causes) {
-    CauseTotal& total = report->causes.emplace_back();
-    total.cause = cause;
-    total.total_ns = ns;
-    total.sites.push_back({"", ns});
-  }
-  std::string problem = CheckSums(*report);
-  report->causes.clear();
-  return problem;
-}
-
 }  // namespace
 
-// False: there is nothing to measure yet.
-bool DeviceInWindows::ChooseStretch(const WindowContext& context, const AttributionInput& input,
-                                    Options* options, int64_t* to_ns) {
-  const Timeline& t = input.timeline;
-  int64_t busy_until_ns = kLongAgo;
-  for (const int32_t index : input.activity.ops) {
-    const GpuOp& op = t.ops[static_cast<size_t>(index)];
-    if (op.start_ns < context.end_ns) busy_until_ns = std::max(busy_until_ns, op.end_ns);
+void AddSums(const WindowContext& context, const Timeline& timeline, const DeviceActivity& activity,
+             DeviceWindow* stretch) {
+  StreamCounts streams(timeline);
+  stretch->sums = MeasureDevice(timeline, stretch->options, context.scope,
+                                context.communication_names, activity, &streams, Measured::kSums);
+  if (stretch->began)
+    ForgetCounted(timeline, context.options, activity, stretch->border_ns, &stretch->sums);
+}
+
+// What Analyse() promises holds for each stretch, its causes being its parts.
+std::string CheckStretch(const DeviceWindow& stretch) {
+  DeviceReport sums = stretch.sums;
+  std::array<int64_t, kCauseCount> causes_ns = {};
+  for (const GapPart& part : stretch.report.parts)
+    causes_ns[static_cast<size_t>(part.cause)] += part.end_ns - part.begin_ns;
+  for (size_t c = 0; c < kCauseCount; ++c) {
+    if (causes_ns[c] == 0) continue;
+    CauseTotal& total = sums.causes.emplace_back();
+    total.cause = static_cast<Cause>(c);
+    total.total_ns = causes_ns[c];
+    total.sites.push_back({"", causes_ns[c]});
   }
+  return CheckSums(sums, stretch.report);
+}
+
+// Returns the last end of what starts before the window's end. What was busy before the window, the
+// device knows.
+int64_t DeviceInWindows::SetBusy(const WindowContext& context, const Timeline& timeline,
+                                 DeviceActivity* activity) {
+  activity->busy = std::move(busy);
+  activity->coarse = true;
+  const auto& ops = activity->ops;
+  int64_t until_ns = kLongAgo;
+  size_t i = 0;
+  const auto op_at = [&] { return timeline.ops.data() + ops[i]; };
+  for (; i < ops.size() && op_at()->start_ns < context.end_ns; ++i) {
+    const GpuOp& op = *op_at();
+    until_ns = std::max(until_ns, op.end_ns);
+    if (op.start_ns >= context.previous_ns) activity->busy.Add(op.start_ns, op.end_ns);
+  }
+  busy_before_end_ = activity->busy.mark();
+  for (; i < ops.size(); ++i) {
+    if (op_at()->start_ns >= context.previous_ns)
+      activity->busy.Add(op_at()->start_ns, op_at()->end_ns);
+  }
+  return until_ns;
+}
+
+// False: there is nothing to measure yet.
+bool DeviceInWindows::ChooseStretch(const WindowContext& context, int64_t busy_until_ns,
+                                    Options* options, int64_t* to_ns) {
   if (busy_until_ns != kLongAgo) open_ns = std::min(busy_until_ns, context.end_ns);
   const bool nothing_yet = busy_until_ns == kLongAgo && !context.options.from_ns && !began;
   if (!context.last && nothing_yet) return false;
@@ -120,29 +150,42 @@ bool DeviceInWindows::ChooseStretch(const WindowContext& context, const Attribut
   return true;
 }
 
-void DeviceInWindows::Measure(const WindowContext& context, const AttributionInput& input) {
-  const Timeline& t = input.timeline;
+std::optional<DeviceWindow> DeviceInWindows::FindGaps(const WindowContext& context,
+                                                      const Timeline& timeline,
+                                                      DeviceActivity* activity) {
+  const int64_t busy_until_ns = SetBusy(context, timeline, activity);
   Options options = context.options;
   int64_t to_ns = 0;
-  if (!ChooseStretch(context, input, &options, &to_ns)) return;
-  TellPhases(context.phases);
-  StreamCounts streams(t);
-  DeviceReport report = MeasureDevice(t, options, context.scope, context.communication_names,
-                                      input.activity, &streams);
-  if (began) ForgetCounted(t, context.options, input.activity, measured_to_ns, &report);
-  AttributeWindow(input, context.end_ns, context.sample_of_run, context.places, &carry, &report);
-  if (context.internal_error.empty()) context.internal_error = CheckStretch(&report);
-  Collect(context, t, report);
-  if (!began) total.window.start_ns = report.window.start_ns;
-  total.window.end_ns = report.window.end_ns;
-  AddReport(report, &total);
-  context.start_up.Add(t, report, context.phases.steady().start_ns);
-  if (context.idle_samples != nullptr) context.idle_samples->Add(report);
-  if (context.phases.has_begun()) AddSteady(context, input, report);
-  steps.Add({t, input.host, input.activity, report, total.window.start_ns,
-             context.last ? kNever : context.end_ns});
+  if (!ChooseStretch(context, busy_until_ns, &options, &to_ns)) return std::nullopt;
+  StreamCounts streams(timeline);
+  DeviceWindow stretch{options, began, measured_to_ns, {}, {}};
+  stretch.report = MeasureDevice(timeline, options, context.scope, context.communication_names,
+                                 *activity, &streams, Measured::kGaps);
+  if (!began) total.window.start_ns = stretch.report.window.start_ns;
+  total.window.end_ns = stretch.report.window.end_ns;
   began = true;
   measured_to_ns = to_ns;
+  return stretch;
+}
+
+void DeviceInWindows::Attribute(const WindowContext& context, const AttributionInput& input,
+                                DeviceReport* report) {
+  TellPhases(context.phases);
+  AttributeWindow(input, context.end_ns, context.sample_of_run, context.places, &carry, report);
+}
+
+void DeviceInWindows::AddUp(const WindowContext& context, const Timeline& timeline,
+                            const HostView& host, const DeviceActivity& activity,
+                            const DeviceWindow& stretch) {
+  const DeviceReport& report = stretch.report;
+  Collect(context, timeline, report);
+  AddToTotal(stretch.sums, &total);
+  AddGaps(report, &total);
+  context.start_up.Add(timeline, report, context.phases.steady().start_ns);
+  if (context.idle_samples != nullptr) context.idle_samples->Add(report);
+  if (context.phases.has_begun()) AddSteady(context, timeline, activity, stretch);
+  steps.Add({timeline, host, activity, report, total.window.start_ns,
+             context.last ? kNever : context.end_ns});
 }
 
 void DeviceInWindows::TellPhases(const RunPhases& phases) {
@@ -157,25 +200,24 @@ void DeviceInWindows::TellPhases(const RunPhases& phases) {
 }
 
 // Stretches that lie inside are added as they are, others are measured once more as far as they do.
-void DeviceInWindows::AddSteady(const WindowContext& context, const AttributionInput& input,
-                                const DeviceReport& report) {
+void DeviceInWindows::AddSteady(const WindowContext& context, const Timeline& timeline,
+                                const DeviceActivity& activity, const DeviceWindow& stretch) {
   const Window& steady = context.phases.steady();
-  const Window inside = {std::max(report.window.start_ns, steady.start_ns),
-                         std::min(report.window.end_ns, steady.end_ns)};
+  const Window& window = stretch.report.window;
+  const Window inside = {std::max(window.start_ns, steady.start_ns),
+                         std::min(window.end_ns, steady.end_ns)};
   if (inside.start_ns >= inside.end_ns) return;
-  if (steady_began_ && inside.start_ns == report.window.start_ns &&
-      inside.end_ns == report.window.end_ns) {
-    AddReport(report, &steady_);
+  if (steady_began_ && inside.start_ns == window.start_ns && inside.end_ns == window.end_ns) {
+    AddToTotal(stretch.sums, &steady_);
   } else {
     Options options = context.options;
     options.from_ns = inside.start_ns;
     options.to_ns = inside.end_ns;
-    StreamCounts streams(input.timeline);
-    DeviceReport part = MeasureDevice(input.timeline, options, context.scope,
-                                      context.communication_names, input.activity, &streams);
-    if (steady_began_)
-      ForgetCounted(input.timeline, context.options, input.activity, inside.start_ns, &part);
-    AddReport(part, &steady_);
+    StreamCounts streams(timeline);
+    DeviceReport part = MeasureDevice(timeline, options, context.scope, context.communication_names,
+                                      activity, &streams, Measured::kSums);
+    if (steady_began_) ForgetCounted(timeline, context.options, activity, inside.start_ns, &part);
+    AddToTotal(part, &steady_);
   }
   if (!steady_began_) steady_.window.start_ns = inside.start_ns;
   steady_.window.end_ns = inside.end_ns;
@@ -218,7 +260,7 @@ bool DeviceInWindows::CutGap(const Options& options, const RunPhases& phases, in
   total.listed_gaps_ns += to_ns - begin_ns;
   const int32_t where = places.OfText("idle for longer than calls are kept");
   const GapPart part{begin_ns, to_ns, -1, -1, -1, where, -1, Cause::kUnknown};
-  carry.Add(carry.gaps++, part, -1);
+  carry.Add(carry.gaps++, part, -1, -1);
   steps.AddIdle(begin_ns, to_ns, Cause::kUnknown, where);
   if (steady_began_ && begin_ns < phases.steady().end_ns) {
     steady_.window.end_ns = std::min(to_ns, phases.steady().end_ns);

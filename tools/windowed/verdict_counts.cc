@@ -46,13 +46,28 @@ void VerdictCounts::AddTo(const Timeline& timeline, const GpuOp& op, int64_t ns,
     return;
   }
   if (op.shape < 0) return;
-  const LaunchShape& shape = timeline.shapes[static_cast<size_t>(op.shape)];
-  const uint64_t blocks = uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
-  const double sms = timeline.devices[static_cast<size_t>(op.device)].sm_count;
-  if (blocks == 0 || static_cast<double>(blocks) >= kFewBlocks * sms) return;
-  Small& small = part->small_kernels[blocks];
-  small.ns += ns;
-  ++small.count;
+  if (part->kernels.empty()) part->kernels.resize(timeline.shapes.size());
+  Kernels& kernels = part->kernels[static_cast<size_t>(op.shape)];
+  kernels.ns += ns;
+  ++kernels.count;
+}
+
+std::map<uint64_t, VerdictCounts::Kernels> VerdictCounts::SmallKernels(
+    const Timeline& timeline, size_t device, const std::vector<Part>& parts) const {
+  const double sms = timeline.devices[device].sm_count;
+  std::map<uint64_t, Kernels> small;
+  for (const Part part : parts) {
+    const std::vector<Kernels>& kernels = devices_[device].parts[part].kernels;
+    for (size_t s = 0; s < kernels.size(); ++s) {
+      const LaunchShape& shape = timeline.shapes[s];
+      const uint64_t blocks = uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
+      if (kernels[s].count == 0 || blocks == 0 || static_cast<double>(blocks) >= kFewBlocks * sms)
+        continue;
+      small[blocks].ns += kernels[s].ns;
+      small[blocks].count += kernels[s].count;
+    }
+  }
+  return small;
 }
 
 std::vector<VerdictCounts::Part> VerdictCounts::PartsOf(const Window* steady) {
@@ -99,15 +114,8 @@ Emptiness VerdictCounts::MeasureSmallKernels(const Timeline& timeline, const Ana
     if (sms == 0 || report.kernels.union_ns <= 0) continue;
     const double at_once =
         static_cast<double>(report.kernels.sum_ns) / static_cast<double>(report.kernels.union_ns);
-    std::map<uint64_t, Small> small_kernels;
-    for (const Part part : parts) {
-      for (const auto& [blocks, small] : devices_[d].parts[part].small_kernels) {
-        small_kernels[blocks].ns += small.ns;
-        small_kernels[blocks].count += small.count;
-      }
-    }
     double small_ns = 0, wasted_ns = 0;
-    for (const auto& [blocks, small] : small_kernels) {
+    for (const auto& [blocks, small] : SmallKernels(timeline, d, parts)) {
       const double filled = static_cast<double>(blocks) * at_once / sms;
       if (filled >= kFewBlocks) continue;
       all.small_kernels += small.count;

@@ -41,12 +41,12 @@ class VerdictCounts {
  private:
   // Of an operation: where it lies, and for one across a border what of it is in the steady part.
   enum Part : uint8_t { kBefore, kSteady, kAfter, kAcross, kSteadyOfAcross, kParts };
-  struct Small {  // kernels of few blocks
+  struct Kernels {
     int64_t ns = 0;
     uint64_t count = 0;
   };
   struct OfPart {
-    std::map<uint64_t, Small> small_kernels;                             // by blocks
+    std::vector<Kernels> kernels;                                        // by shape
     std::map<std::pair<int32_t, int32_t>, DurationCounter> collectives;  // by name and shape
     int64_t copies_ns = 0, pageable_ns = 0;
   };
@@ -57,6 +57,9 @@ class VerdictCounts {
 
   static std::vector<Part> PartsOf(const Window* steady);
   void AddTo(const Timeline& timeline, const GpuOp& op, int64_t ns, OfPart* part);
+  // Of few blocks, by blocks.
+  std::map<uint64_t, Kernels> SmallKernels(const Timeline& timeline, size_t device,
+                                           const std::vector<Part>& parts) const;
   Emptiness MeasureSmallKernels(const Timeline& timeline, const Analysis& analysis,
                                 const std::vector<Part>& parts) const;
   int64_t WaitedForRanks(const DeviceReport& report, const std::vector<Part>& parts) const;

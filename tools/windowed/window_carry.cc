@@ -20,109 +20,142 @@ bool MaySubmit(CallClass c) {
   return c == CallClass::kLaunch || c == CallClass::kCopy || c == CallClass::kCopyBlocking;
 }
 
+// Of a call that starts several operations, of which later ones may be far from this one: a graph
+// launch, a batch of copies. Kernels that are launched together start together.
+bool MayBeOneOfMany(const GpuOp& op) {
+  return op.kind != OpKind::kKernel || op.graph_id != 0 || op.graph_node_id != 0;
+}
+
 class Carrier {
  public:
   Carrier(const CarryRule& rule, const HostView& host, Timeline* timeline)
       : rule_(rule),
         host_(host),
         t_(*timeline),
+        later_op_(FirstFrom(t_.ops, rule.end_ns)),
+        later_call_(FirstFrom(t_.calls, rule.calls_from_ns)),
         ops_(t_.ops.size(), 0),
         calls_(t_.calls.size(), 0),
-        last_on_stream_(t_.streams.size(), -1) {}
+        last_on_stream_(t_.streams.size(), -1) {
+    std::fill(ops_.begin() + static_cast<ptrdiff_t>(later_op_), ops_.end(), 1);
+    std::fill(calls_.begin() + static_cast<ptrdiff_t>(later_call_), calls_.end(), 1);
+  }
 
   uint64_t Run(const std::vector<int32_t*>& wanted) {
     for (const int32_t* call : wanted) KeepCall(*call);
     ChooseOps();
-    ChooseCallsByTime();
-    ChooseLastCalls();
+    ChooseCalls();
+    ChooseLastOfLanes();
     const uint64_t dropped = ChooseUnmatched();
     ChooseSyncs();
     Close();
     ChooseEvents();
     std::erase_if(t_.overheads,
                   [&](const OverheadOp& o) { return o.end_ns < rule_.calls_from_ns; });
-    Compact(wanted);
+    for (int32_t* call : wanted) {
+      if (*call >= 0) *call = static_cast<int32_t>(std::count(calls_.begin(), At(*call), 1));
+    }
+    Compact();
     return dropped;
   }
 
  private:
+  // Records are in order of start.
+  template <typename T>
+  static size_t FirstFrom(const std::vector<T>& records, int64_t ns) {
+    const auto first = std::partition_point(records.begin(), records.end(),
+                                            [ns](const T& record) { return record.start_ns < ns; });
+    return static_cast<size_t>(first - records.begin());
+  }
+  std::vector<uint8_t>::iterator At(int32_t call) { return calls_.begin() + call; }
   void KeepCall(int32_t call) {
-    if (call >= 0) calls_[static_cast<size_t>(call)] = true;
+    if (call >= 0) calls_[static_cast<size_t>(call)] = 1;
+  }
+  void KeepOp(int32_t op) {
+    if (op < 0) return;
+    ops_[static_cast<size_t>(op)] = 1;
+    KeepCall(t_.ops[static_cast<size_t>(op)].submission);
   }
 
+  // What starts from the end of the window on stays; of the rest what is not over, and the last
+  // ones. Of those, the submissions are kept in the end (Close()): what is kept here is kept
+  // whatever is decided about submissions in between.
   void ChooseOps() {
-    std::vector<int32_t> last_to_end(t_.devices.size(), -1);
-    for (size_t i = 0; i < t_.ops.size(); ++i) {
+    last_to_end_.assign(t_.devices.size(), -1);
+    for (size_t i = 0; i < later_op_; ++i) {
       const GpuOp& op = t_.ops[i];
-      const int64_t from_ns =
-          op.device < 0 ? rule_.end_ns : rule_.ops_from_ns[static_cast<size_t>(op.device)];
-      ops_[i] = op.end_ns >= from_ns || op.start_ns >= rule_.end_ns;
-      if (op.start_ns >= rule_.end_ns) continue;
-      if (op.stream >= 0) last_on_stream_[static_cast<size_t>(op.stream)] = static_cast<int32_t>(i);
-      if (op.device < 0) continue;
-      int32_t& last = last_to_end[static_cast<size_t>(op.device)];
-      if (last < 0 || op.end_ns >= t_.ops[static_cast<size_t>(last)].end_ns)
-        last = static_cast<int32_t>(i);
+      const auto index = static_cast<int32_t>(i);
+      if (op.stream >= 0) last_on_stream_[static_cast<size_t>(op.stream)] = index;
+      if (op.device >= 0) {
+        if (op.end_ns >= rule_.ops_from_ns[static_cast<size_t>(op.device)]) early_.push_back(index);
+        int32_t& last = last_to_end_[static_cast<size_t>(op.device)];
+        if (last < 0 || op.end_ns >= t_.ops[static_cast<size_t>(last)].end_ns) last = index;
+      } else if (op.end_ns >= rule_.end_ns) {
+        early_.push_back(index);
+      }
+      // Submissions whose work may still come, as some has just now.
+      if (op.start_ns >= rule_.previous_ns && MayBeOneOfMany(op)) KeepCall(op.submission);
     }
-    for (const auto& chosen : {last_on_stream_, last_to_end}) {
-      for (const int32_t op : chosen) {
-        if (op >= 0) ops_[static_cast<size_t>(op)] = true;
+    // Those of what starts later are kept with it.
+    early_.insert(early_.end(), last_on_stream_.begin(), last_on_stream_.end());
+    early_.insert(early_.end(), last_to_end_.begin(), last_to_end_.end());
+  }
+
+  // By time; and of each thread the last before that which submitted something.
+  void ChooseCalls() {
+    std::vector<int32_t> with_op(t_.threads.size(), -1);
+    for (size_t i = 0; i < later_call_; ++i) {
+      const HostCall& call = t_.calls[i];
+      const auto index = static_cast<int32_t>(i);
+      const int32_t op = host_.OpOf(index);
+      if (call.end_ns >= rule_.calls_from_ns) {
+        calls_[i] = 1;
+      } else if (op < 0) {
+        if (call.result == 0 && MaySubmit(host_.ClassOf(index))) unmatched_.push_back(index);
+      } else if (call.thread >= 0) {
+        with_op[static_cast<size_t>(call.thread)] = index;
       }
     }
-  }
-
-  void ChooseCallsByTime() {
-    for (size_t i = 0; i < t_.calls.size(); ++i) {
-      if (t_.calls[i].end_ns >= rule_.calls_from_ns) calls_[i] = true;
-    }
+    for (const int32_t call : with_op) KeepCall(call);
   }
 
   // Of each thread, before what is kept by time.
-  void ChooseLastCalls() {
-    struct Last {
-      int32_t call = -1, blocking = -1, copy = -1, submission = -1, ordering = -1, with_op = -1;
+  void ChooseLastOfLanes() {
+    const auto is_over = [this](int32_t call) {
+      return t_.calls[static_cast<size_t>(call)].end_ns < rule_.calls_from_ns;
     };
-    std::vector<Last> last(t_.threads.size());
     for (size_t t = 0; t < t_.threads.size(); ++t) {
-      for (const int32_t call : host_.CallsOf(static_cast<int32_t>(t))) {
-        if (t_.calls[static_cast<size_t>(call)].end_ns >= rule_.calls_from_ns) break;
-        last[t].call = call;
+      const auto lane = host_.CallsOf(static_cast<int32_t>(t));
+      auto at = std::partition_point(lane.begin(), lane.end(), is_over);
+      if (at != lane.begin()) KeepCall(*(at - 1));
+      bool blocking = false, copy = !host_.HasBlockingCopies(), submission = false;
+      while (at != lane.begin() && !(blocking && copy && submission)) {
+        const int32_t call = *--at;
         const Role role = host_.RoleOf(call);
-        if (Blocks(role)) last[t].blocking = call;
-        if (role == Role::kBlockingCopy) last[t].copy = call;
-        if (role == Role::kSubmit || host_.OpOf(call) >= 0) last[t].submission = call;
+        const auto take_first = [&](bool is, bool* taken) {
+          if (!is || *taken) return;
+          *taken = true;
+          KeepCall(call);
+        };
+        take_first(Blocks(role), &blocking);
+        take_first(role == Role::kBlockingCopy, &copy);
+        take_first(role == Role::kSubmit || host_.OpOf(call) >= 0, &submission);
       }
+      int32_t ordering = -1;
       for (const int32_t call : host_.OrderingCallsOf(static_cast<int32_t>(t))) {
-        if (t_.calls[static_cast<size_t>(call)].end_ns >= rule_.calls_from_ns) break;
-        last[t].ordering = call;
+        if (!is_over(call)) break;
+        ordering = call;
       }
-    }
-    for (size_t i = 0; i < t_.calls.size(); ++i) {
-      const int32_t call = static_cast<int32_t>(i);
-      const HostCall& c = t_.calls[i];
-      if (c.thread >= 0 && c.end_ns < rule_.calls_from_ns && host_.OpOf(call) >= 0)
-        last[static_cast<size_t>(c.thread)].with_op = call;
-    }
-    for (const Last& l : last) {
-      for (const int32_t call : {l.call, l.blocking, l.copy, l.submission, l.ordering, l.with_op})
-        KeepCall(call);
+      KeepCall(ordering);
     }
   }
 
-  // Submissions whose work may still come: none has, or some has just now (a graph's nodes).
+  // Submissions none of whose work has come.
   uint64_t ChooseUnmatched() {
-    for (const GpuOp& op : t_.ops) {
-      if (op.submission >= 0 && op.start_ns >= rule_.previous_ns) KeepCall(op.submission);
-    }
-    std::vector<int32_t> waiting;
-    for (size_t i = 0; i < t_.calls.size(); ++i) {
-      const int32_t call = static_cast<int32_t>(i);
-      if (calls_[i] || t_.calls[i].result != 0 || host_.OpOf(call) >= 0) continue;
-      if (MaySubmit(host_.ClassOf(call))) waiting.push_back(call);
-    }
+    std::erase_if(unmatched_, [&](int32_t call) { return *At(call) != 0; });
     const size_t first =
-        waiting.size() > rule_.most_unmatched ? waiting.size() - rule_.most_unmatched : 0;
-    for (size_t i = first; i < waiting.size(); ++i) KeepCall(waiting[i]);
+        unmatched_.size() > rule_.most_unmatched ? unmatched_.size() - rule_.most_unmatched : 0;
+    for (size_t i = first; i < unmatched_.size(); ++i) KeepCall(unmatched_[i]);
     return first;
   }
 
@@ -149,18 +182,27 @@ class Carrier {
 
   // A call is what it is by the work that it submitted, and the other way round.
   void Close() {
-    for (size_t i = 0; i < t_.ops.size(); ++i) {
-      if (ops_[i]) KeepCall(t_.ops[i].submission);
+    for (const int32_t op : early_) KeepOp(op);
+    for (size_t i = later_op_; i < t_.ops.size(); ++i) KeepCall(t_.ops[i].submission);
+    for (auto at = std::find(calls_.begin(), calls_.end(), 1); at != calls_.end();
+         at = std::find(at + 1, calls_.end(), 1)) {
+      const auto call = static_cast<int32_t>(at - calls_.begin());
+      const int32_t op = host_.OpOf(call);
+      if (op < 0) continue;
+      ops_[static_cast<size_t>(op)] = 1;
+      // Others are what they are by their name.
+      if (host_.RoleOf(call) == Role::kBlockingCopy && host_.ClassOf(call) == CallClass::kCopy)
+        KeepPageable(call, op);
     }
-    std::vector<bool> pageable(t_.calls.size(), false);
-    for (size_t i = 0; i < t_.ops.size(); ++i) {
-      const int32_t call = t_.ops[i].submission;
-      if (call < 0 || !calls_[static_cast<size_t>(call)]) continue;
-      if (host_.OpOf(call) == static_cast<int32_t>(i)) ops_[i] = true;
-      if (!pageable[static_cast<size_t>(call)] && IsPageableCopy(t_, t_.ops[i])) {
-        pageable[static_cast<size_t>(call)] = true;
-        ops_[i] = true;
-      }
+  }
+
+  // Which may be another than the first of its call.
+  void KeepPageable(int32_t call, int32_t first_op) {
+    for (auto i = static_cast<size_t>(first_op); i < t_.ops.size(); ++i) {
+      const GpuOp& op = t_.ops[i];
+      if (op.submission != call || !IsPageableCopy(t_, op)) continue;
+      ops_[i] = 1;
+      return;
     }
   }
 
@@ -181,33 +223,34 @@ class Carrier {
     t_.events = std::move(kept);
   }
 
-  void Compact(const std::vector<int32_t*>& wanted) {
-    std::vector<int32_t> renumbered(t_.calls.size(), -1);
-    size_t kept = 0;
-    for (size_t i = 0; i < t_.calls.size(); ++i) {
-      if (!calls_[i]) continue;
-      renumbered[i] = static_cast<int32_t>(kept);
-      t_.calls[kept++] = t_.calls[i];
+  // Moves what is kept to the front.
+  template <typename T>
+  static void Compact(const std::vector<uint8_t>& kept, std::vector<T>* records) {
+    auto out = records->begin();
+    for (auto first = std::find(kept.begin(), kept.end(), 1); first != kept.end();) {
+      const auto last = std::find(first, kept.end(), 0);
+      out = std::move(records->begin() + (first - kept.begin()),
+                      records->begin() + (last - kept.begin()), out);
+      first = std::find(last, kept.end(), 1);
     }
-    t_.calls.resize(kept);
-    kept = 0;
-    for (size_t i = 0; i < t_.ops.size(); ++i) {
-      if (!ops_[i]) continue;
-      t_.ops[kept] = t_.ops[i];
-      t_.ops[kept++].submission = -1;
-    }
-    t_.ops.resize(kept);
+    records->erase(out, records->end());
+  }
+
+  void Compact() {
+    Compact(calls_, &t_.calls);
+    Compact(ops_, &t_.ops);
+    for (GpuOp& op : t_.ops) op.submission = -1;
     for (SyncOp& sync : t_.syncs) sync.call = -1;
-    for (int32_t* call : wanted) {
-      if (*call >= 0) *call = renumbered[static_cast<size_t>(*call)];
-    }
   }
 
   const CarryRule& rule_;
   const HostView& host_;
   Timeline& t_;
+  const size_t later_op_, later_call_;  // the first that are kept because of when they start
   std::vector<uint8_t> ops_, calls_;  // kept: 0 or 1, a byte each, as bits cost more than they save
-  std::vector<int32_t> last_on_stream_;  // operation
+  std::vector<int32_t> last_on_stream_, last_to_end_;  // operations before later_op_, or -1
+  std::vector<int32_t> early_;      // operations before later_op_ that are kept for their own sake
+  std::vector<int32_t> unmatched_;  // calls
 };
 
 }  // namespace

@@ -16,34 +16,51 @@ constexpr auto kByStart = [](const auto& a, const auto& b) {
   return a.start_ns != b.start_ns ? a.start_ns < b.start_ns : a.end_ns < b.end_ns;
 };
 
-}  // namespace
-
+// Notes what was appended as a piece, which is looked at.
 template <typename T>
-void WindowReader::Waiting<T>::Add(const std::vector<T>& fresh,
-                                   const std::vector<Run>& fresh_runs) {
-  for (const Run& run : fresh_runs) runs.push_back({items.size() + run.end, run.sorted});
-  items.insert(items.end(), fresh.begin(), fresh.end());
-  runs.push_back({items.size(), false});
+void EndPiece(const std::vector<T>& items, std::vector<Run>* runs) {
+  if (items.size() > (runs->empty() ? 0 : runs->back().end)) runs->push_back({items.size(), false});
 }
 
+// Moves the items that start before the horizon to `taken`, in order. The memory of `taken` goes to
+// what is left, and the other way round: records are written once, and pieces move only behind one
+// of which something was left.
 template <typename T>
-std::vector<T> WindowReader::Waiting<T>::TakeBefore(int64_t horizon_ns) {
-  std::vector<T> taken, left;
+void TakeBefore(int64_t horizon_ns, std::vector<T>* items, std::vector<Run>* runs,
+                std::vector<T>* taken) {
+  taken->clear();
+  taken->swap(*items);
+  std::vector<T>& left = *items;
   std::vector<Run> taken_runs, left_runs;
-  size_t i = 0;
-  for (const Run& run : runs) {
-    for (; i < run.end; ++i) {
-      (items[i].start_ns < horizon_ns ? taken : left).push_back(items[i]);
+  const auto is_taken = [horizon_ns](const T& item) { return item.start_ns < horizon_ns; };
+  auto out = taken->begin();
+  auto first = taken->begin();
+  for (const Run& run : *runs) {
+    const auto last = taken->begin() + static_cast<ptrdiff_t>(run.end);
+    const size_t left_before = left.size();
+    if (run.sorted) {
+      const auto cut = std::partition_point(first, last, is_taken);
+      left.insert(left.end(), cut, last);
+      out = out == first ? cut : std::move(first, cut, out);
+    } else {
+      for (auto item = first; item != last; ++item) {
+        if (is_taken(*item)) {
+          *out++ = *item;
+        } else {
+          left.push_back(*item);
+        }
+      }
     }
-    taken_runs.push_back({taken.size(), run.sorted});
-    if (left_runs.empty() ? !left.empty() : left.size() > left_runs.back().end)
-      left_runs.push_back({left.size(), run.sorted});
+    taken_runs.push_back({static_cast<size_t>(out - taken->begin()), run.sorted});
+    if (left.size() > left_before) left_runs.push_back({left.size(), run.sorted});
+    first = last;
   }
-  items = std::move(left);
-  runs = std::move(left_runs);
-  MergeRuns(&taken, std::move(taken_runs), kByStart);
-  return taken;
+  taken->erase(out, taken->end());
+  *runs = std::move(left_runs);
+  MergeRuns(taken, std::move(taken_runs), kByStart);
 }
+
+}  // namespace
 
 WindowReader::WindowReader(LoadedOutline* outline, size_t records, int64_t least_ns)
     : loader_(*outline->loader),
@@ -53,6 +70,7 @@ WindowReader::WindowReader(LoadedOutline* outline, size_t records, int64_t least
       least_ns_(least_ns),
       files_(loader_.files()),
       frames_of_device_(timeline_.devices.size(), 0),
+      shifted_(std::any_of(shifts_.begin(), shifts_.end(), [](int64_t ns) { return ns != 0; })),
       streams_(timeline_.streams.size()),
       threads_(timeline_.threads.size()) {
   for (size_t f = 0; f < files_.size(); ++f) {
@@ -89,6 +107,7 @@ bool WindowReader::ReadFrame() {
   if (first == nullptr) return false;
   const auto f = static_cast<size_t>(first - files_.data());
   const auto& frames = loader_.FramesOf(f);
+  const RecordSizes before(timeline_);
   if (!loader_.LoadNextRecords(f)) {
     first->next = frames.size();
     return true;
@@ -97,16 +116,12 @@ bool WindowReader::ReadFrame() {
     --frames_of_device_[static_cast<size_t>(device)];
   }
   ++first->next;
-  ShiftRecords(shifts_, &timeline_);
+  if (shifted_) ShiftRecords(shifts_, before, &timeline_);
   const RecordRuns runs = loader_.TakeRuns();
-  ops_.Add(timeline_.ops, runs.ops);
-  calls_.Add(timeline_.calls, runs.calls);
-  syncs_.Add(timeline_.syncs, {});
-  overheads_.Add(timeline_.overheads, {});
-  timeline_.ops.clear();
-  timeline_.calls.clear();
-  timeline_.syncs.clear();
-  timeline_.overheads.clear();
+  ops_.insert(ops_.end(), runs.ops.begin(), runs.ops.end());
+  calls_.insert(calls_.end(), runs.calls.begin(), runs.calls.end());
+  EndPiece(timeline_.syncs, &syncs_);
+  EndPiece(timeline_.overheads, &overheads_);
   return true;
 }
 
@@ -121,7 +136,7 @@ int64_t WindowReader::Horizon() const {
 std::vector<bool> WindowReader::DevicesToCome() const {
   std::vector<bool> to_come(frames_of_device_.size());
   for (size_t d = 0; d < to_come.size(); ++d) to_come[d] = frames_of_device_[d] > 0;
-  for (const GpuOp& op : ops_.items) {
+  for (const GpuOp& op : timeline_.ops) {
     if (op.device >= 0) to_come[static_cast<size_t>(op.device)] = true;
   }
   return to_come;
@@ -137,18 +152,21 @@ bool WindowReader::Next(RecordWindow* window) {
            horizon_ns - horizon_ns_ >= least_ns_;
   };
   while (!enough()) {
-    const size_t before = ops_.items.size() + calls_.items.size();
+    const size_t before = timeline_.ops.size() + timeline_.calls.size();
     more = ReadFrame();
     if (!more) break;
-    read += ops_.items.size() + calls_.items.size() - before;
+    read += timeline_.ops.size() + timeline_.calls.size() - before;
   }
   horizon_ns_ = more ? Horizon() : kNever;
   Timeline& records = window->records;
-  records = Timeline();
-  records.ops = ops_.TakeBefore(horizon_ns_);
-  records.calls = calls_.TakeBefore(horizon_ns_);
-  records.syncs = syncs_.TakeBefore(horizon_ns_);
-  records.overheads = overheads_.TakeBefore(horizon_ns_);
+  Timeline memory;
+  memory.ops.swap(records.ops);
+  memory.calls.swap(records.calls);
+  records = std::move(memory);
+  TakeBefore(horizon_ns_, &timeline_.ops, &ops_, &records.ops);
+  TakeBefore(horizon_ns_, &timeline_.calls, &calls_, &records.calls);
+  TakeBefore(horizon_ns_, &timeline_.syncs, &syncs_, &records.syncs);
+  TakeBefore(horizon_ns_, &timeline_.overheads, &overheads_, &records.overheads);
   records.untimed = std::move(timeline_.untimed);
   records.events = std::move(timeline_.events);
   timeline_.untimed.clear();

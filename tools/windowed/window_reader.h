@@ -22,18 +22,10 @@ class WindowReader {
   // long, as far as that takes no more than four times the records.
   WindowReader(LoadedOutline* outline, size_t records, int64_t least_ns);
 
-  // False: `window` holds the last records.
+  // False: `window` holds the last records. What it held before is gone, its memory is used again.
   bool Next(RecordWindow* window);
 
  private:
-  // Records that wait for their window, as they were read: pieces that are in order each.
-  template <typename T>
-  struct Waiting {
-    std::vector<T> items;
-    std::vector<Run> runs;
-    void Add(const std::vector<T>& fresh, const std::vector<Run>& fresh_runs);
-    std::vector<T> TakeBefore(int64_t horizon_ns);
-  };
   struct File {
     size_t next = 0;                      // frame
     std::vector<int64_t> earliest_after;  // of the frames from this one on
@@ -50,10 +42,9 @@ class WindowReader {
   const int64_t least_ns_;
   std::vector<File> files_;
   std::vector<uint64_t> frames_of_device_;  // that have not been read
-  Waiting<GpuOp> ops_;
-  Waiting<HostCall> calls_;
-  Waiting<SyncOp> syncs_;
-  Waiting<OverheadOp> overheads_;
+  // The pieces, in order each, of what waits in `timeline_` for its window.
+  std::vector<Run> ops_, calls_, syncs_, overheads_;
+  const bool shifted_;
   size_t streams_ = 0, threads_ = 0;  // when the last window was handed out
   int64_t horizon_ns_ = INT64_MIN;
 };

@@ -3,11 +3,14 @@
 #include "tools/windowed/windowed_analysis.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "tools/analysis/verdict.h"
@@ -28,6 +31,7 @@
 #include "tools/windowed/idle_samples.h"
 #include "tools/windowed/kept_gaps.h"
 #include "tools/windowed/run_phases.h"
+#include "tools/windowed/side_thread.h"
 #include "tools/windowed/verdict_counts.h"
 #include "tools/windowed/window_carry.h"
 #include "tools/windowed/window_samples.h"
@@ -51,10 +55,14 @@ bool ByStart(const T& a, const T& b) {
 }
 
 template <typename T>
-void MergeIn(std::vector<T>&& fresh, std::vector<T>* items) {
+void MergeIn(std::vector<T>* fresh, std::vector<T>* items) {
   const auto middle = static_cast<ptrdiff_t>(items->size());
-  items->insert(items->end(), fresh.begin(), fresh.end());
-  std::inplace_merge(items->begin(), items->begin() + middle, items->end(), ByStart<T>);
+  items->insert(items->end(), fresh->begin(), fresh->end());
+  fresh->clear();
+  const auto at = items->begin() + middle;
+  // What comes starts from the horizon on, before which all that is carried on does.
+  if (middle == 0 || at == items->end() || !ByStart(*at, *(at - 1))) return;
+  std::inplace_merge(items->begin(), at, items->end(), ByStart<T>);
 }
 
 }  // namespace
@@ -67,6 +75,7 @@ class WindowedAnalysis::Impl {
         limits_(limits),
         activity_(activity),
         process_devices_(std::move(outline.process_devices)),
+        side_(std::thread::hardware_concurrency() > 1),
         samples_(std::move(outline.timeline.samples), outline.timeline.threads.size()),
         places_(work_.timeline),
         present_(outline.timeline.devices.size(), false),
@@ -85,17 +94,14 @@ class WindowedAnalysis::Impl {
     if (with_idle_samples) idle_samples_ = std::make_unique<IdleSamples>(samples_.all());
   }
 
-  void Add(RecordWindow window) {
+  void Add(RecordWindow&& window) {
     Timeline& t = work_.timeline;
     if (!window.records.streams.empty()) t.streams = std::move(window.records.streams);
     if (!window.records.threads.empty()) t.threads = std::move(window.records.threads);
-    for (const HostCall& call : window.records.calls)
-      NoteCorrelation(call.process, call.correlation);
-    for (const GpuOp& op : window.records.ops) NoteCorrelation(op.process, op.correlation);
-    MergeIn(std::move(window.records.ops), &t.ops);
-    MergeIn(std::move(window.records.calls), &t.calls);
-    MergeIn(std::move(window.records.syncs), &t.syncs);
-    MergeIn(std::move(window.records.overheads), &t.overheads);
+    MergeIn(&window.records.ops, &t.ops);
+    MergeIn(&window.records.calls, &t.calls);
+    MergeIn(&window.records.syncs, &t.syncs);
+    MergeIn(&window.records.overheads, &t.overheads);
     t.events.insert(t.events.end(), window.records.events.begin(), window.records.events.end());
     for (const UntimedOp& op : window.records.untimed) AddUntimed(op);
     to_come_ = std::move(window.devices_to_come);
@@ -127,6 +133,9 @@ class WindowedAnalysis::Impl {
       // Where there is none, none is idle.
       if (result.analysis.devices.empty()) result.idle_at_samples.assign(t.samples.size(), false);
     }
+    const auto communicates = [](const DeviceReport& d) { return d.communication_ns > 0; };
+    counts_.several_communicate = std::count_if(result.analysis.devices.begin(),
+                                                result.analysis.devices.end(), communicates) > 1;
     counts_.waits_given_up = waits_.given_up;
     result.counts = counts_;
     result.timeline = std::move(t);
@@ -153,12 +162,6 @@ class WindowedAnalysis::Impl {
     bound(t.calls);
     if (!samples_.empty()) end_ns = std::min(end_ns, horizon_ns - kSampleReachNs);
     return std::max(horizon_ns_, std::min(end_ns, horizon_ns));
-  }
-
-  void NoteCorrelation(int32_t process, uint32_t correlation) {
-    if (process < 0) return;
-    uint32_t& seen = seen_correlation_[static_cast<size_t>(process)];
-    seen = std::max(seen, correlation);
   }
 
   void AddUntimed(const UntimedOp& op) {
@@ -219,45 +222,78 @@ class WindowedAnalysis::Impl {
 
   // --- one window -------------------------------------------------------------------------------
 
+  // Beside this thread, another one: what calls are, while gaps are found; waits, counts and sums,
+  // while gaps are attributed; the check of what was found, while the next window is prepared.
   void Process(int64_t end_ns, bool last) {
     Timeline& t = work_.timeline;
     Link();
     ChooseUntimed();
     ChooseSamples(last);
     const Scope scope(t, options_);
-    const HostView host(t, first_devices_);
-    const HostEvidence evidence(t, host);
-    const StreamOrder order(t, StreamsOfUntimed(t));
-    const StreamWaits stream_waits(t, host);
-    std::vector<DeviceActivity> activities = CollectActivity(t, host, options_, scope);
+    std::optional<HostView> host_view;
+    side_.Begin([&] { host_view.emplace(t, first_devices_); });
+    std::vector<DeviceActivity> activities = CollectActivity(t, options_, scope, Busy::kLeftOut);
     FindPhases(end_ns);
     const WindowContext context = {scope,
                                    options_,
                                    communication_names_,
                                    samples_.of_run(),
                                    phases_,
+                                   previous_ns_,
                                    end_ns,
                                    last,
                                    places_,
                                    quoted_,
                                    verdict_,
                                    start_up_,
-                                   internal_error_,
                                    idle_samples_.get()};
+    std::vector<std::optional<DeviceWindow>> stretches;
     for (DeviceActivity& activity : activities) {
-      DeviceInWindows& device = devices_[static_cast<size_t>(activity.device)];
       SetProcesses(scope, &activity);
-      device.busy.SetIn(t, previous_ns_, &activity);
-      const Lane unseen = UnseenTimes(t, scope, activity, order, places_);
-      device.Measure(context, {t, host, evidence, stream_waits, activity, unseen});
-      if (device.began) NoticeEnd(activity, end_ns, &device);
+      stretches.push_back(DeviceOf(activity).FindGaps(context, t, &activity));
     }
-    MeasureWaits(end_ns, scope, host, evidence, activities);
-    CountRecords(end_ns);
-    if (last) return;
-    for (const DeviceActivity& activity : activities) {
-      devices_[static_cast<size_t>(activity.device)].busy.Extend(t, activity, previous_ns_, end_ns);
+    side_.Wait();
+    const HostView& host = *host_view;
+    const HostEvidence evidence(t, host);
+    side_.Begin([&] {
+      MeasureWaits(end_ns, scope, host, evidence, activities);
+      CountRecords(end_ns);
+      for (size_t a = 0; a < activities.size(); ++a) {
+        if (stretches[a]) AddSums(context, t, activities[a], &*stretches[a]);
+      }
+    });
+    const StreamOrder order(t, StreamsOfUntimed(t));
+    const StreamWaits stream_waits(t, host);
+    for (size_t a = 0; a < activities.size(); ++a) {
+      const Lane unseen = UnseenTimes(t, scope, activities[a], order, places_);
+      if (!stretches[a]) continue;
+      DeviceOf(activities[a])
+          .Attribute(context, {t, host, evidence, stream_waits, activities[a], unseen},
+                     &stretches[a]->report);
     }
+    side_.Wait();
+    side_.Begin([&] {
+      for (const auto& stretch : stretches) {
+        if (stretch && internal_error_.empty()) internal_error_ = CheckStretch(*stretch);
+      }
+    });
+    for (size_t a = 0; a < activities.size(); ++a) {
+      if (!stretches[a]) continue;
+      DeviceInWindows& device = DeviceOf(activities[a]);
+      device.AddUp(context, t, host, activities[a], *stretches[a]);
+      NoticeEnd(activities[a], end_ns, &device);
+    }
+    if (!last) GoOn(host, end_ns, &activities);
+    side_.Wait();
+  }
+
+  DeviceInWindows& DeviceOf(const DeviceActivity& activity) {
+    return devices_[static_cast<size_t>(activity.device)];
+  }
+
+  // To the next window.
+  void GoOn(const HostView& host, int64_t end_ns, std::vector<DeviceActivity>* activities) {
+    for (DeviceActivity& activity : *activities) DeviceOf(activity).TakeBusy(&activity);
     Carry(host, end_ns);
     previous_ns_ = end_ns;
   }
@@ -297,7 +333,7 @@ class WindowedAnalysis::Impl {
   void Link() {
     Timeline& t = work_.timeline;
     t.untimed.clear();
-    LinkCalls(&work_);
+    LinkCalls(&work_, &seen_correlation_);
     work_.notices.clear();
     counts_.folded_driver_calls += work_.folded_driver_calls;
     counts_.other_clock += t.untimed.size();
@@ -432,7 +468,8 @@ class WindowedAnalysis::Impl {
     }
     DropUntimed();
     counts_.unmatched_dropped += CarryOn(rule, host, calls, &t);
-    // Where calls from before the window that has been measured began and ended, and where it did.
+    // Of what was busy before the window that has been measured, only the sums between the ends of
+    // calls that may still be asked for matter.
     std::set<int64_t> asked = {std::max(previous_ns_, kLongAgo / 2)};
     for (const HostCall& call : t.calls) {
       if (call.start_ns < previous_ns_) asked.insert(call.start_ns);
@@ -574,7 +611,7 @@ class WindowedAnalysis::Impl {
     } else if (const auto warm_up = JudgeWarmUp(*analysis, later_, start_up_)) {
       analysis->verdict = *warm_up;
     } else {
-      analysis->verdict = Judge(t, later_, verdict_.Take(t, later_, &steady));
+      analysis->verdict = Judge(t, later_, verdict_.Take(t, later_, &steady), JudgedPart::kSteady);
       analysis->verdict.steady = steady;
       analysis->verdict.left_out = LeftOutText(*analysis, steady, start_up_.gaps_ns);
     }
@@ -600,6 +637,7 @@ class WindowedAnalysis::Impl {
   size_t learnt_ops_ = 0;  // of each device
   ActivityCounter* const activity_;
   const std::vector<std::pair<int32_t, int32_t>> process_devices_;
+  SideThread side_;
   LoadedRun work_;  // its timeline: the records at hand
   WindowSamples samples_;
   std::unique_ptr<IdleSamples> idle_samples_;
@@ -631,7 +669,7 @@ WindowedAnalysis::WindowedAnalysis(RunOutline outline, const Options& options,
     : impl_(std::make_unique<Impl>(std::move(outline), options, limits, activity,
                                    with_idle_samples)) {}
 WindowedAnalysis::~WindowedAnalysis() = default;
-void WindowedAnalysis::Add(RecordWindow window) { impl_->Add(std::move(window)); }
+void WindowedAnalysis::Add(RecordWindow&& window) { impl_->Add(std::move(window)); }
 WindowedResult WindowedAnalysis::Finish() { return impl_->Finish(); }
 
 }  // namespace gpuprobe::tools

@@ -11,7 +11,8 @@
 // later window asks of the past is carried on as records:
 //   operations  that are not over, the last one of each stream and the last to end on each device
 //   calls       that are not over; those of open gaps; each thread's last one, last blocking one,
-//               last submission and last ordering call; submissions whose work has not come yet
+//               last submission and last ordering call; submissions whose work has not come yet,
+//               and those of many operations (graphs, copies) of which some came in the window
 //   others      stream-waits that no operation of their stream has followed, the last record of
 //               each CUDA event, operations without times until their stream goes on
 // and as state: what is left of a blocking call to be charged (rule 6), sums, places, wait rows.
@@ -22,6 +23,7 @@
 //   - work that starts further before its call than is looked ahead, or a wait whose thread's next
 //     submission starts that long after a later one
 //   - a dependency on work that was over before the records at hand begin
+//   - kernels of one call, outside of graphs, that start further apart than is looked ahead
 //   - host samples speak for kSampleReachNs around them: where windows are shorter than that, a
 //     line may be that of another sample
 //   - an idle time in which more than WindowLimits::most_calls calls were made by others: it is
@@ -86,6 +88,7 @@ struct RecordCounts {
   uint64_t folded_driver_calls = 0;
   uint64_t other_clock = 0;  // operations moved to the untimed ones by LinkCalls()
   uint64_t cut_gaps = 0, unmatched_dropped = 0, waits_given_up = 0;
+  bool several_communicate = false;  // devices: ranks of one job (rank_waits.h)
   // step_tracker.h
   uint64_t other_loops = 0, steps_not_listed = 0;
   uint64_t steps_learnt = 0;  // operations that steps were learnt from where there were more; 0
@@ -104,12 +107,14 @@ class ActivityCounter;
 
 class WindowedAnalysis {
  public:
-  // `activity`: is shown each operation and call once; may be nullptr. `with_idle_samples`:
-  // WindowedResult::idle_at_samples is wanted.
+  // `activity`: is shown each operation and call once, one after the other, by this thread or one
+  // that works for it; may be nullptr. `with_idle_samples`: WindowedResult::idle_at_samples is
+  // wanted.
   WindowedAnalysis(RunOutline outline, const Options& options, const WindowLimits& limits = {},
                    ActivityCounter* activity = nullptr, bool with_idle_samples = false);
   ~WindowedAnalysis();
-  void Add(RecordWindow window);
+  // Takes the records and leaves the memory.
+  void Add(RecordWindow&& window);
   WindowedResult Finish();
 
  private:

@@ -18,13 +18,14 @@
 namespace gpuprobe::tools {
 namespace {
 
-// One window on its way from the reading thread to the analysing one.
+// One window on its way from the reading thread to the analysing one. Both get one back whose
+// memory can be used again.
 class Handover {
  public:
-  void Put(RecordWindow window, bool last) {
+  void Put(RecordWindow* window, bool last) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return !full_; });
-    window_ = std::move(window);
+    std::swap(window_, *window);
     full_ = true;
     last_ = last;
     changed_.notify_all();
@@ -33,7 +34,7 @@ class Handover {
   bool Take(RecordWindow* window) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return full_; });
-    *window = std::move(window_);
+    std::swap(window_, *window);
     full_ = false;
     changed_.notify_all();
     return !last_;
@@ -58,6 +59,11 @@ absl::StatusOr<Options> Choose(const WindowedOptions& options, Timeline* outline
 
 void AddNotices(const RecordCounts& counts, LoadedRun* run) {
   run->notices.emplace_back(kWindowsNotice);
+  if (counts.several_communicate) {
+    run->notices.emplace_back(
+        "what ranks waited for each other is estimated: in windows their "
+        "collectives are not laid side by side");
+  }
   if (counts.other_clock > 0) run->notices.push_back(OtherClockNotice(counts.other_clock));
   if (counts.steps_learnt > 0) {
     run->notices.push_back(absl::StrCat("steps are told by what the first ",
@@ -84,6 +90,11 @@ void AddNotices(const RecordCounts& counts, LoadedRun* run) {
     run->notices.push_back(
         absl::StrCat(FormatPlural(counts.unmatched_dropped, "submission"),
                      " without GPU work given up: work that comes later reads as not submitted"));
+  }
+  if (counts.waits_given_up > 0) {
+    run->notices.push_back(absl::StrCat(
+        FormatPlural(counts.waits_given_up, "wait"),
+        " of threads that submitted nothing for very long given up: `idle after` lacks theirs"));
   }
 }
 
@@ -133,10 +144,10 @@ absl::StatusOr<WindowedRun> LoadInWindows(const InputFiles& files, const Windowe
   std::thread reading;
   if (more) {
     reading = std::thread([&] {
+      RecordWindow next;
       for (bool more_to_read = true; more_to_read;) {
-        RecordWindow next;
         more_to_read = reader.Next(&next);
-        handover.Put(std::move(next), !more_to_read);
+        handover.Put(&next, !more_to_read);
       }
     });
   }

@@ -55,6 +55,61 @@ TEST(IntervalSet, MergesTouchingSpansAndMeasuresAnyPiece) {
   EXPECT_EQ(IntervalSet().Overlap(0, 10), 0);
 }
 
+TEST(IntervalSet, TakesBackWhatWasAddedSinceAMark) {
+  IntervalSet set, without;
+  for (IntervalSet* both : {&set, &without}) {
+    both->Add(10, 20);
+    both->Add(30, 40);
+  }
+  const IntervalSet::Mark mark = set.mark();
+  set.Add(35, 50);
+  set.Add(60, 70);
+  EXPECT_EQ(set.Overlap(0, 100), 40);
+  set.TakeBack(mark);
+  for (IntervalSet* both : {&set, &without}) both->Add(38, 45);
+  for (int64_t t = 0; t < 80; ++t) EXPECT_EQ(set.Overlap(0, t), without.Overlap(0, t)) << t;
+  EXPECT_EQ(set.size(), without.size());
+}
+
+TEST(IntervalSet, KeepsTheSumsThatMayBeAskedForWhenItIsCoarsened) {
+  std::mt19937 random(3);
+  const auto below = [&](int64_t limit) {
+    return std::uniform_int_distribution<int64_t>(0, limit - 1)(random);
+  };
+  for (int round = 0; round < 300; ++round) {
+    IntervalSet exact, coarse;
+    int64_t at = 0;
+    const auto add = [&](int64_t count) {
+      for (; count > 0; --count) {
+        const int64_t length = below(20);
+        exact.Add(at, at + length);
+        coarse.Add(at, at + length);
+        at += below(30);
+      }
+    };
+    add(below(40));
+    // Twice: what is coarse becomes coarser still.
+    std::set<int64_t> asked;
+    for (int again = 0; again < 2; ++again) {
+      std::set<int64_t> kept = {
+          std::min(at, asked.empty() ? below(at + 1) : *asked.rbegin() + below(50))};
+      for (const int64_t ns : asked) {
+        if (below(2) == 0) kept.insert(ns);
+      }
+      if (again == 0) kept.insert(below(at + 1));
+      asked = kept;
+      coarse.Coarsen({asked.begin(), asked.end()});
+      add(below(20));
+      for (const int64_t from : asked) {
+        EXPECT_EQ(coarse.Overlap(-1'000'000, from), exact.Overlap(-1'000'000, from));
+        for (const int64_t to : asked) EXPECT_EQ(coarse.Overlap(from, to), exact.Overlap(from, to));
+        for (int64_t to = *asked.rbegin(); to < at + 30; ++to)
+          EXPECT_EQ(coarse.Overlap(from, to), exact.Overlap(from, to));
+      }
+    }
+  }
+}
+
 TEST(IntervalSet, AnswersTheSameWhereverTheSearchBegins) {
   std::mt19937 random(1);
   IntervalSet set;

@@ -2,8 +2,8 @@
 // Copyright the gpuprobe authors.
 //
 // A Timeline as a reader of windows would hand it out.
-#ifndef GPUPROBE_TESTS_TOOLS_WINDOW_CUTTER_H_
-#define GPUPROBE_TESTS_TOOLS_WINDOW_CUTTER_H_
+#ifndef GPUPROBE_TESTS_TOOLS_WINDOWED_WINDOW_CUTTER_H_
+#define GPUPROBE_TESTS_TOOLS_WINDOWED_WINDOW_CUTTER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -97,4 +97,4 @@ class Cutter {
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TESTS_TOOLS_WINDOW_CUTTER_H_
+#endif  // GPUPROBE_TESTS_TOOLS_WINDOWED_WINDOW_CUTTER_H_

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tests/tools/timeline_builder.h"
-#include "tests/tools/window_cutter.h"
+#include "tests/tools/windowed/window_cutter.h"
 #include "tools/load/link_calls.h"
 #include "tools/load/marker_names.h"
 #include "tools/windowed/step_list.h"

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "tests/tools/random_timeline.h"
-#include "tests/tools/window_cutter.h"
+#include "tests/tools/windowed/window_cutter.h"
 #include "tools/figures/activity_counter.h"
 #include "tools/figures/activity_stats.h"
 #include "tools/load/link_calls.h"

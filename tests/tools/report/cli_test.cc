@@ -21,6 +21,7 @@
 #include <fstream>
 #include <iterator>
 #include <random>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -289,13 +290,65 @@ TEST_F(CliTest, WindowsDevicesAndProcessesNarrowTheReport) {
   EXPECT_EQ(Report({"--from", "2s", "--to", "1s", path}).exit_code, 1);
 }
 
-TEST_F(CliTest, AWindowBeyondAllTimesIsCutToThem) {
+TEST_F(CliTest, AWindowBeyondTheRunIsCutToItWithANotice) {
   const std::string path = Write("a.gpuprobe", GoodTrace());
   const Result r = Report({"--format", "json", "--from", "@-9223372036854775808", "--to",
                            "@9223372036854775807", path});
   EXPECT_EQ(r.exit_code, 0) << r.err;
-  EXPECT_THAT(r.out, HasSubstr("\"span\":4611686018427387904"));
-  EXPECT_THAT(Report({"--from", "2000000h", "--to", "2000001h", path}).exit_code, AnyOf(0, 1));
+  EXPECT_THAT(r.out, HasSubstr("\"start\":1000000000000,"));
+  EXPECT_THAT(r.out, HasSubstr("--from lies before the run: read from its begin, -0.000005s"));
+  EXPECT_THAT(r.out, HasSubstr("--to lies behind the run: read to its end, 0.0"));
+  EXPECT_THAT(Report({"--to", "100s", path}).out, HasSubstr("! --to lies behind the run"));
+  EXPECT_THAT(Report({"--from", "-1ms", path}).out, HasSubstr("! --from lies before the run"));
+  EXPECT_THAT(Report({"--from", "0s", "--to", "5ms", path}).out, Not(HasSubstr("  ! ")));
+}
+
+TEST_F(CliTest, AWindowThatLeavesNothingIsAnErrorThatNamesTheRun) {
+  const std::string path = Write("a.gpuprobe", GoodTrace());
+  for (const std::vector<std::string>& window :
+       std::vector<std::vector<std::string>>{{"--from", "2000000h", "--to", "2000001h"},
+                                             {"--from", "30s"},
+                                             {"--to", "-1s"},
+                                             {"--from", "2ms", "--to", "2ms"}}) {
+    std::vector<std::string> arguments = window;
+    arguments.push_back(path);
+    const Result r = Report(arguments);
+    EXPECT_EQ(r.exit_code, 1);
+    EXPECT_THAT(r.out, IsEmpty());
+    EXPECT_THAT(r.err, HasSubstr("the run was recorded from -0.000005s to 0.0"));
+    EXPECT_THAT(r.err, HasSubstr("@1000000005000"));
+  }
+}
+
+// The begin in the first row of `gaps`, behind the number and the GPU.
+std::string FirstBegin(const std::string& gaps) {
+  std::istringstream lines(gaps);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string number, gpu, begin;
+    if (words >> number >> gpu >> begin && number == "1") return begin;
+  }
+  return "";
+}
+
+TEST_F(CliTest, TheTimesOfOneReportMeanTheSameInTheOthers) {
+  const std::string path = Write("a.gpuprobe", GoodTrace());
+  const std::string from = "7.3ms", to = "12ms";
+  const Result list = Report({"gaps", "--top", "1", "--from", from, "--to", to, path});
+  const std::string begin = FirstBegin(list.out);
+  // Between two frames; counted from the run's first operation, not from the cut.
+  EXPECT_EQ(begin, "0.007780s") << list.out;
+  const std::vector<std::vector<std::string>> ways = {
+      {"gaps", "--explain", begin, path},
+      {"gaps", "--explain", begin, "--from", from, "--to", to, path},
+      {"gaps", "--explain", "1", "--from", from, "--to", to, path}};
+  for (const std::vector<std::string>& way : ways) {
+    const Result r = Report(way);
+    EXPECT_EQ(r.exit_code, 0) << r.err;
+    EXPECT_THAT(r.out, HasSubstr(" idle for 220 us, from 0.007780s to 0.008000s"));
+  }
+  EXPECT_THAT(Report({"gaps", "--explain", "7.9ms", "--to", "7.95ms", path}).out,
+              HasSubstr("(cut by --to)"));
 }
 
 TEST_F(CliTest, AGapThatIsNotThereIsNamed) {
@@ -307,7 +360,7 @@ TEST_F(CliTest, AGapThatIsNotThereIsNamed) {
   const Result none = Report({"gaps", "--explain", "1000000", trace});
   EXPECT_EQ(none.exit_code, 1);
   EXPECT_THAT(none.out, IsEmpty());
-  EXPECT_THAT(none.err, HasSubstr("no gap of rank 1000000"));
+  EXPECT_THAT(none.err, HasSubstr("no gap number 1000000"));
   EXPECT_THAT(Report({"gaps", "--explain", "9000s", trace}).err, HasSubstr("no GPU was idle"));
 }
 
@@ -334,6 +387,24 @@ TEST_F(CliTest, FilesThatAreNoTraceAreNamed) {
     EXPECT_THAT(r.err, HasSubstr("offset 0"));
     EXPECT_THAT(r.out, IsEmpty());
   }
+}
+
+TEST_F(CliTest, WhatOtherProfilersWriteIsNamedWithAWayToReadIt) {
+  const std::string binary(4096, '\x5a');
+  EXPECT_THAT(Report({Write("a.nsys-rep", binary)}).err,
+              HasSubstr("nsys export --type sqlite a.nsys-rep, and give a.sqlite"));
+  EXPECT_THAT(Report({Write("b.qdrep", binary)}).err,
+              HasSubstr("nsys export --type sqlite b.qdrep"));
+  EXPECT_THAT(Report({Write("c.ncu-rep", binary)}).err, HasSubstr("Nsight Compute"));
+  const Result json = Report({Write("d.json", "{\"a\": 1}")});
+  EXPECT_EQ(json.exit_code, 1);
+  EXPECT_THAT(json.err, HasSubstr("export_chrome_trace"));
+  std::filesystem::create_directory(folder_.Path("reports"));
+  Write("reports/e.nsys-rep", binary);
+  const Result folder = Report({folder_.Path("reports")});
+  EXPECT_EQ(folder.exit_code, 1);
+  EXPECT_THAT(folder.err, HasSubstr("it holds e.nsys-rep"));
+  EXPECT_THAT(folder.err, HasSubstr("nsys export --type sqlite"));
 }
 
 TEST_F(CliTest, PathsThatCannotBeReadAreNamed) {

@@ -163,17 +163,18 @@ Analysis MakeAnalysis() {
   steps.growth = {{Cause::kHost, 39 * kMs, a.places[0]}};
   a.verdict.kind = "host";
   a.verdict.where = a.places[0];
-  a.verdict.meanwhile = "meanwhile 4 workers (children of 411) were 98 % on a CPU";
+  a.verdict.meanwhile = "meanwhile 4 workers (children of 411) were 98 % of that time on a CPU";
   a.verdict.runner_up_cause = Cause::kSynchronisation;
   a.verdict.runner_up_share = 0.08;
   a.verdict.runner_up_where = "cudaStreamSynchronize";
   a.verdict.headline =
-      "Host-bound: the GPU was idle 94 % of 100 ms; for 82 % of that the submitting thread was "
+      "Host-bound: the GPU was idle 94 % of 100 ms; for 82 % of the idle time the submitting "
+      "thread was "
       "outside CUDA.";
   a.verdict.evidence = "train.py:27 next(loader): 77.0 ms in 2 gaps, the longest 69.0 ms";
   a.verdict.action = "raise num_workers (4 of 16 cores used) or decode smaller images";
   a.verdict.upper_bound_speedup = 4.347;
-  a.verdict.runner_up = "next is synchronisation, 8.0 % of the time";
+  a.verdict.runner_up = "next is synchronisation, 8.5 % of the idle time";
   return a;
 }
 

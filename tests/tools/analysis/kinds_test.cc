@@ -3,7 +3,7 @@
 //
 // The verdict from hand-made analyses: what host samples, steps and launch shapes lead to. Each
 // kind has its whole text here; those that CUDA records alone lead to are in
-// analysis_verdict_test.cc, by way of the attribution.
+// verdict_test.cc, by way of the attribution.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -87,13 +87,15 @@ TEST(Kinds, InputWaitWithBusyWorkersWantsMoreOfThemOrACheaperLine) {
   const Verdict v = made.Judged();
   EXPECT_EQ(v.kind, "input_wait");
   EXPECT_EQ(v.headline,
-            "Input-bound: the GPU was idle 80 % of 1.00 s; for 100 % of that it waited for data.");
+            "Input-bound: the GPU was idle 80 % of 1.00 s; for 100 % of the idle time it waited "
+            "for data.");
   EXPECT_EQ(v.where, kNext);
   EXPECT_EQ(v.evidence,
             "train.py:27 in main (queue.get, blocked in a pipe read): 800 ms in 50 gaps, the "
             "longest 20.0 ms");
   EXPECT_EQ(v.meanwhile,
-            "meanwhile 4 workers (children of 411) were 98 % on a CPU, 91 % in dataset.py:12 in "
+            "meanwhile 4 workers (children of 411) were 98 % of that time on a CPU, 91 % in "
+            "dataset.py:12 in "
             "decode");
   EXPECT_EQ(v.action,
             "raise num_workers (4 of 16 CPUs used) or make dataset.py:12 in decode cheaper");
@@ -132,10 +134,12 @@ TEST(Kinds, WorkersThatStandInLineForOneCpuAreStarved) {
   const Verdict v = made.Judged();
   EXPECT_EQ(v.kind, "cpu_starved");
   EXPECT_EQ(v.headline,
-            "Short of CPUs: the GPU was idle 80 % of 1.00 s; for 100 % of that it waited for data, "
+            "Short of CPUs: the GPU was idle 80 % of 1.00 s; for 100 % of the idle time it waited "
+            "for data, "
             "and those who make it stood in line for a CPU.");
   EXPECT_EQ(v.meanwhile,
-            "meanwhile 8 workers (children of 411) were 12 % on a CPU, 87 % waiting for one, 100 % "
+            "meanwhile 8 workers (children of 411) were 12 % of that time on a CPU, 87 % waiting "
+            "for one, 100 % "
             "in dataset.py:12 in decode");
   EXPECT_EQ(v.action,
             "8 workers share 1 CPU: remove the affinity (taskset, cpuset, container limit) or use "
@@ -154,7 +158,8 @@ TEST(Kinds, RequestWait) {
   const Verdict v = Made(Cause::kRequestWait, "server.py:34 in serve", "recv").Judged();
   EXPECT_EQ(v.kind, "request_wait");
   EXPECT_EQ(v.headline,
-            "Waiting for requests: the GPU was idle 80 % of 1.00 s; for 100 % of that the job had "
+            "Waiting for requests: the GPU was idle 80 % of 1.00 s; for 100 % of the idle time the "
+            "job had "
             "nothing to do: no work had come from outside.");
   EXPECT_EQ(v.evidence, "server.py:34 in serve (recv): 800 ms in 50 gaps, the longest 20.0 ms");
 }
@@ -165,7 +170,8 @@ TEST(Kinds, HostPythonAdvisesByItsPlace) {
   const Verdict v = Made(Cause::kHostPython, "train.py:26 in tokenize").Judged();
   EXPECT_EQ(v.kind, "host_python");
   EXPECT_EQ(v.headline,
-            "Python-bound: the GPU was idle 80 % of 1.00 s; for 100 % of that the feeding thread "
+            "Python-bound: the GPU was idle 80 % of 1.00 s; for 100 % of the idle time the feeding "
+            "thread "
             "ran Python.");
   EXPECT_EQ(v.action,
             "make train.py:26 in tokenize cheaper, or move it off the thread that feeds the GPU");
@@ -196,7 +202,8 @@ TEST(Kinds, GilWaitBlamesTheHolder) {
   const Verdict v = made.Judged();
   EXPECT_EQ(v.kind, "gil_wait");
   EXPECT_EQ(v.meanwhile,
-            "meanwhile thread 415 statistics was 100 % on a CPU, 99 % in train.py:27 in run");
+            "meanwhile thread 415 statistics was 100 % of that time on a CPU, 99 % in train.py:27 "
+            "in run");
   EXPECT_EQ(v.action,
             "move train.py:27 in run (thread 415 statistics) into a process of its own: it held "
             "the interpreter lock");
@@ -207,8 +214,10 @@ TEST(Kinds, CpuStarvedOfTheFeedingThread) {
   EXPECT_EQ(made.Judged().kind, "cpu_starved");
   EXPECT_TRUE(Contains(made.Judged().action, "give the feeding thread a CPU"));
   made.timeline.processes[0].allowed_cpus = 2;
-  EXPECT_EQ(made.Judged().action,
-            "the job may use 2 CPUs: run fewer threads on them, or allow more");
+  EXPECT_EQ(
+      made.Judged().action,
+      "the job may use 2 CPUs: run fewer threads on them, allow more, or move other work off the "
+      "machine");
 }
 
 // CUDA calls, with the line they were made from
@@ -295,7 +304,8 @@ TEST(Kinds, EveryCauseHasAKind) {
     EXPECT_EQ(v.kind, kind);
     EXPECT_EQ(v.where, kNext) << kind;
     EXPECT_FALSE(v.headline.empty()) << kind;
-    EXPECT_NEAR(v.upper_bound_speedup, 5.0, 1e-9) << kind;
+    // Of what is not known nothing can be promised.
+    EXPECT_NEAR(v.upper_bound_speedup, cause == Cause::kUnknown ? 1.0 : 5.0, 1e-9) << kind;
   }
 }
 
@@ -311,7 +321,7 @@ TEST(Kinds, TheRunnerUpHasItsParts) {
                       10 * kMs,
                       {{"train.py:31 in main", 30 * kMs, 4, 10 * kMs, -1}}});
   const Verdict v = made.Judged();
-  EXPECT_EQ(v.runner_up, "next is synchronisation, 3.0 % (train.py:31 in main)");
+  EXPECT_EQ(v.runner_up, "next is synchronisation, 3.8 % of the idle time (train.py:31 in main)");
   EXPECT_EQ(v.runner_up_cause, Cause::kSynchronisation);
   EXPECT_NEAR(v.runner_up_share, 0.03, 1e-9);
   EXPECT_EQ(v.runner_up_where, "train.py:31 in main");
@@ -345,9 +355,10 @@ Made Stalled(uint64_t period, Cause cause) {
 TEST(Kinds, PeriodicStallOfOneStepInN) {
   const Verdict v = Stalled(10, Cause::kHostNative).Judged();
   EXPECT_EQ(v.kind, "periodic_stall");
-  EXPECT_EQ(v.headline,
-            "Periodic stall: the GPU was idle 80 % of 1.00 s; 75 % of that in one step of 10, "
-            "which does more than the others.");
+  EXPECT_EQ(
+      v.headline,
+      "Periodic stall: the GPU was idle 80 % of 1.00 s; 75 % of the idle time in one step of 10, "
+      "which does more than the others.");
   EXPECT_EQ(v.where, "train.py:55 in save");
   EXPECT_EQ(v.evidence,
             "10 slow steps of 100 (median 8.00 ms), each with 60.0 ms more of host native in "
@@ -385,7 +396,8 @@ TEST(Kinds, BusyWithKernelsOfFewBlocksIsEmpty) {
   const Verdict v = Analyse(Kernels(4), {}).verdict;
   EXPECT_EQ(v.kind, "busy_but_empty");
   EXPECT_EQ(v.headline,
-            "Busy but empty: the GPU was busy 95 % of 100 ms, but for 100 % of that with kernels "
+            "Busy but empty: the GPU was busy 95 % of 100 ms, but for 100 % of its busy time with "
+            "kernels "
             "that use few of its 132 multiprocessors.");
   EXPECT_TRUE(Contains(v.evidence, "100 kernels, by time mostly of 4 blocks or fewer"))
       << v.evidence;
@@ -422,8 +434,8 @@ TEST(Kinds, ADeviceThatCopiesFromPageableMemoryAllTheTime) {
     EXPECT_EQ(v.kind, pageable ? "pageable_copy" : "gpu_bound");
     if (!pageable) continue;
     EXPECT_EQ(v.headline,
-              "Pageable copies: for 90 % of 100 ms the GPU did nothing but copy, 100 % of that "
-              "from or to pageable memory, which the driver stages in pieces.");
+              "Pageable copies: for 90 % of 100 ms the GPU did nothing but copy; 100 % of all "
+              "copying was from or to pageable memory, which the driver stages in pieces.");
     EXPECT_TRUE(Contains(v.evidence, "cudaMemcpyAsync (HtoD, pageable, thread 11 main): 50 calls"))
         << v.evidence;
     EXPECT_TRUE(Contains(v.action, "pin_memory=True")) << v.action;
@@ -452,8 +464,8 @@ TEST(Kinds, WarmUpBeforeAHealthyLoop) {
   const Verdict v = Analyse(WarmUp(990), {}).verdict;
   EXPECT_EQ(v.kind, "warmup");
   EXPECT_TRUE(Contains(v.headline,
-                       "Warm-up: the GPU was idle 66 % of 1.50 s; 100 % of that in the "
-                       "first 1.02 s, and only 1.0 % of the time after it."))
+                       "Warm-up: the GPU was idle 66 % of 1.50 s; 100 % of the idle time lies "
+                       "in the first 1.02 s, and after it the GPU idled 1.0 % only."))
       << v.headline;
   EXPECT_TRUE(Contains(v.evidence, "blocking API")) << v.evidence;
   EXPECT_TRUE(Contains(v.evidence, "loading of kernels")) << v.evidence;
@@ -471,7 +483,7 @@ TEST(Kinds, OneLongGapOutsideCudaBeforeTheLoopIsSetUp) {
   }
   const Verdict v = Analyse(b.Build(), {}).verdict;
   EXPECT_EQ(v.kind, "gpu_bound");
-  EXPECT_TRUE(Contains(v.left_out, "start-up, GPU idle 97 %")) << v.left_out;
+  EXPECT_TRUE(Contains(v.left_out, "start-up, GPU idle 97 % of it")) << v.left_out;
 }
 
 TEST(Kinds, WarmUpBeforeALoopWithATroubleOfItsOwnIsLeftOut) {

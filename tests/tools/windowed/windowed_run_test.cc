@@ -4,6 +4,7 @@
 // Trace files read in windows give the reports of the run held at once.
 #include "tools/windowed/windowed_run.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -233,6 +234,8 @@ void ExpectSameReports(const std::vector<std::string>& paths, const Options& opt
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->analysis.internal_error, "");
   EXPECT_EQ(std::erase(found->run.notices, kWindowsNotice), 1u);
+  std::erase_if(found->run.notices,
+                [](const std::string& n) { return n.starts_with("what ranks waited"); });
   ExpectSameLines(expected, Reports(found->run, found->analysis, found->options, &*found));
   EXPECT_EQ(found->analysis.verdict.kind, Analyse(whole->timeline, options).verdict.kind);
   EXPECT_EQ(found->run.complete(), whole->complete());
@@ -394,6 +397,33 @@ TEST(LoadAround, RefusesMoreThanItMayHold) {
   options.most = 100;
   EXPECT_TRUE(absl::IsResourceExhausted(
       LoadAround(FindInputFiles({path}), {kBegin, kBegin + 1'000'000'000}, options).status()));
+}
+
+TEST(LoadInWindows, SaysThatItGaveWaitsUp) {
+  TempFolder folder;
+  const std::string path = folder.Path("a.gpuprobe");
+  TraceMaker trace;
+  trace.Device(0, 7, "NVIDIA H200");
+  int64_t now_ns = kBegin;
+  uint32_t correlation = 0;
+  const auto launch = [&] {
+    trace.Call("cudaLaunchKernel", MadeClass::kLaunch, now_ns, now_ns + 5'000, ++correlation);
+    trace.Kernel("_Z3addPf", now_ns + 6'000, now_ns + 20'000, correlation);
+    now_ns += 30'000;
+  };
+  launch();
+  // More than are kept for a thread that may submit again.
+  for (int i = 0; i < 6'000; ++i) {
+    trace.Call("cudaDeviceSynchronize", MadeClass::kSync, now_ns, now_ns + 1'000, ++correlation);
+    now_ns += 2'000;
+    if (i % 500 == 499) trace.CloseFrame();
+  }
+  launch();
+  trace.Finish();
+  trace.Save(path);
+  const auto found = LoadInWindows(FindInputFiles({path}), Windows(500));
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_THAT(found->run.notices, testing::Contains(testing::HasSubstr("waits of threads that")));
 }
 
 TEST(LoadInWindows, SaysWhatIsNoTraceOfItsOwn) {

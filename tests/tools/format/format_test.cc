@@ -71,7 +71,8 @@ TEST(FormatPercent, NeverCallsSomethingNothingOrAll) {
 }
 
 TEST(FormatFactor, RoundsDownBecauseItIsABound) {
-  EXPECT_EQ(FormatFactor(1.0), "1.0x");
+  EXPECT_EQ(FormatFactor(1.0), "1.00x");
+  EXPECT_EQ(FormatFactor(1.078), "1.07x");
   EXPECT_EQ(FormatFactor(1.39), "1.3x");
   EXPECT_EQ(FormatFactor(23.9), "23x");
   EXPECT_EQ(FormatFactor(std::numeric_limits<double>::infinity()), "-");

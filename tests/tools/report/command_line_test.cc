@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
+#include "tools/report/command_line.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
-
-#include "tools/report/command_line.h"
 
 namespace gpuprobe::tools {
 namespace {
