@@ -21,7 +21,9 @@ gpuprobe_offline_library(gpuprobe_analysis
   ${CMAKE_CURRENT_LIST_DIR}/attribution/sample_judge.cc
   ${CMAKE_CURRENT_LIST_DIR}/timeline/sample_view.cc
   ${CMAKE_CURRENT_LIST_DIR}/steps/steady_part.cc
+  ${CMAKE_CURRENT_LIST_DIR}/steps/step_figures.cc
   ${CMAKE_CURRENT_LIST_DIR}/steps/step_pattern.cc
+  ${CMAKE_CURRENT_LIST_DIR}/steps/step_sequence.cc
   ${CMAKE_CURRENT_LIST_DIR}/steps/steps.cc
   ${CMAKE_CURRENT_LIST_DIR}/timeline/stream_order.cc
   ${CMAKE_CURRENT_LIST_DIR}/attribution/unseen.cc

@@ -171,13 +171,14 @@ Analysis Analyse(const Timeline& timeline, const Options& options) {
   narrowed.to_ns = steady->end_ns;
   Analysis later = AnalyseWindow(timeline, narrowed, views);
   later.ranks = MeasureRankWaits(timeline, later);
-  if (const auto warm_up = JudgeWarmUp(timeline, analysis, later, *steady)) {
+  const StartUp start_up = MeasureStartUp(timeline, analysis, steady->start_ns);
+  if (const auto warm_up = JudgeWarmUp(analysis, later, start_up)) {
     analysis.verdict = *warm_up;
     return analysis;
   }
   analysis.verdict = Judge(timeline, later, JudgedPart::kSteady);
   analysis.verdict.steady = steady;
-  analysis.verdict.left_out = LeftOutText(analysis, *steady);
+  analysis.verdict.left_out = LeftOutText(analysis, *steady, start_up.gaps_ns);
   return analysis;
 }
 

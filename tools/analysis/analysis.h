@@ -168,6 +168,9 @@ struct Step {
   int64_t busy_ns = 0, idle_ns = 0;                // add up to the duration
   std::array<int64_t, kCauseCount> cause_ns = {};  // add up to idle_ns
   bool slow = false;
+  // Of a long run not all steps are listed: how many this one stands for, itself included.
+  uint32_t stands_for = 1;
+  uint64_t index = 0;  // from the first step of the run
   int64_t duration_ns() const { return end_ns - begin_ns; }
 };
 
@@ -187,11 +190,16 @@ enum class StepSource : uint8_t {
 };
 
 // The steps of one device, by markers or by what repeats (steps.h). Without a repeating pattern
-// `steps` is empty and `why_none` says so; else they follow each other without a hole.
+// `steps` is empty and `why_none` says so; else they follow each other without a hole, but for
+// those that are not listed.
 struct DeviceSteps {
   int32_t device = -1;  // index in Timeline::devices
+  // All of them, in order of time; of a long run with more than kMostListedSteps (step_list.h) the
+  // slow ones and every N-th of the others: medians and percentiles are of these.
   std::vector<Step> steps;
-  std::string why_none;  // "no repeating pattern in 40 operations"; empty with steps
+  uint64_t count = 0;              // of all
+  Step all = {0, 0, 0, 0, 0, {}};  // all together: from the first to the end of the last, and sums
+  std::string why_none;            // "no repeating pattern in 40 operations"; empty with steps
   StepSource source = StepSource::kPattern;
   std::string marker;  // name of the ranges: "train_step", "step #"; empty: kPattern
   // 0..1: of what lives throughout, the share that steps have equally often; with markers: of the
@@ -203,9 +211,7 @@ struct DeviceSteps {
   uint64_t slow_steps = 0;         // longer than kSlowStep medians
   uint64_t slow_period = 0;        // they come every this many steps; 0: no such rule
   std::vector<StepGrowth> growth;  // of slow steps, largest first
-  Window window() const {
-    return steps.empty() ? Window{} : Window{steps.front().begin_ns, steps.back().end_ns};
-  }
+  Window window() const { return {all.begin_ns, all.end_ns}; }
 };
 
 struct Verdict {

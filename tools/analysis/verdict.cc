@@ -10,6 +10,7 @@
 #include "tools/analysis/advice.h"
 #include "tools/analysis/rank_waits.h"
 #include "tools/analysis/verdict_facts.h"
+#include "tools/steps/step_figures.h"
 #include "tools/timeline/device_number.h"
 
 namespace gpuprobe::tools {
@@ -37,16 +38,15 @@ Stall MeasureStalls(const Analysis& analysis) {
   Stall stall;
   for (const DeviceSteps& steps : analysis.steps) {
     if (steps.slow_period < kFewestStepsBetweenStalls || steps.growth.empty()) continue;
-    std::vector<int64_t> others;
+    std::vector<WeightedNs> others;
     for (const Step& step : steps.steps) {
-      if (!step.slow) others.push_back(step.idle_ns);
+      if (!step.slow) others.emplace_back(step.idle_ns, step.stands_for);
     }
     if (others.empty()) continue;
-    std::nth_element(others.begin(), others.begin() + static_cast<ptrdiff_t>(others.size() / 2),
-                     others.end());
+    const int64_t usual_ns = PercentileOf(&others, 0.5);
     int64_t more_ns = 0;
     for (const Step& step : steps.steps) {
-      if (step.slow) more_ns += std::max<int64_t>(0, step.idle_ns - others[others.size() / 2]);
+      if (step.slow) more_ns += step.stands_for * std::max<int64_t>(0, step.idle_ns - usual_ns);
     }
     stall.total_ns += more_ns;
     if (more_ns > stall.longest_on_ns) {
@@ -256,7 +256,8 @@ class Judgement {
   // Busy, but with collectives that wait inside of the device for a rank that comes late.
   bool WaitsForRanks(Cause largest) {
     if (analysis_.ranks || sums_.communication_ns < kLateRankShare * steady_ns_) return false;
-    const int64_t waited_ns = WaitedForRanksNs(timeline_, analysis_);
+    const int64_t waited_ns = evidence_ != nullptr ? evidence_->waited_for_ranks_ns
+                                                   : WaitedForRanksNs(timeline_, analysis_);
     if (waited_ns < kLateRankShare * steady_ns_ || waited_ns < sums_.Of(largest)) return false;
     verdict_.kind = "communication";
     verdict_.headline = "Waiting for other ranks: for " +
@@ -348,8 +349,8 @@ class Judgement {
                         ", which does more than the others.";
     verdict_.where = most.where;
     verdict_.evidence = CountText(steps.slow_steps, "slow step") + " of " +
-                        std::to_string(steps.steps.size()) + " (median " +
-                        DurationText(steps.median_ns) + "), each with ";
+                        std::to_string(steps.count) + " (median " + DurationText(steps.median_ns) +
+                        "), each with ";
     for (size_t i = 0; i < steps.growth.size() && i < 3; ++i) {
       const StepGrowth& more = steps.growth[i];
       verdict_.evidence += std::string(i > 0 ? ", " : "") + DurationText(more.extra_ns) +
@@ -562,8 +563,9 @@ Verdict Judge(const Timeline& timeline, const Analysis& analysis, JudgedPart par
   return Judgement(timeline, analysis, nullptr, part).Run();
 }
 
-Verdict Judge(const Timeline& timeline, const Analysis& analysis, const RunEvidence& evidence) {
-  return Judgement(timeline, analysis, &evidence, JudgedPart::kWhole).Run();
+Verdict Judge(const Timeline& timeline, const Analysis& analysis, const RunEvidence& evidence,
+              JudgedPart part) {
+  return Judgement(timeline, analysis, &evidence, part).Run();
 }
 
 }  // namespace gpuprobe::tools

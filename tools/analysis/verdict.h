@@ -7,6 +7,7 @@
 #ifndef GPUPROBE_TOOLS_ANALYSIS_VERDICT_H_
 #define GPUPROBE_TOOLS_ANALYSIS_VERDICT_H_
 
+#include <array>
 #include <cstdint>
 #include <optional>
 
@@ -65,21 +66,38 @@ struct RunEvidence {
   Emptiness emptiness;
   double pageable_share = 0;
   int64_t loading_early_ns = 0;  // idle in the first quarter of a window while kernels were loaded
+  int64_t waited_for_ranks_ns = 0;
 };
 
 // What `analysis` is of: the window, or what is left of it without start-up and end.
 enum class JudgedPart : uint8_t { kWhole, kSteady };
 Verdict Judge(const Timeline& timeline, const Analysis& analysis,
               JudgedPart part = JudgedPart::kWhole);
-Verdict Judge(const Timeline& timeline, const Analysis& analysis, const RunEvidence& evidence);
+Verdict Judge(const Timeline& timeline, const Analysis& analysis, const RunEvidence& evidence,
+              JudgedPart part = JudgedPart::kWhole);
 
 // Is a blocking part the loading or compiling of kernels?
 bool IsLoading(const Timeline& timeline, const GapPart& part);
 
+// Idle time before the steady part: by cause, and how much of it was loading.
+struct StartUp {
+  int64_t length_ns = 0;                // of all devices together
+  int64_t gaps_ns = 0;                  // idle, whatever the cause
+  int64_t idle_ns = 0, loading_ns = 0;  // without start and end
+  std::array<int64_t, kCauseCount> cause_ns{};
+  int64_t longest_gap_ns = 0, longest_part_ns = 0;
+  int32_t place = -1;  // of the longest part
+
+  // What of a device lies before `until_ns`; `report` may be a part of the run's, of parts that
+  // follow each other. Its indices are those of `timeline`.
+  void Add(const Timeline& timeline, const DeviceReport& report, int64_t until_ns);
+};
+StartUp MeasureStartUp(const Timeline& timeline, const Analysis& whole, int64_t until_ns);
+
 // The verdict on a run whose trouble is its beginning: `whole` is the run, `later` its steady part,
 // analysed and judged. nullopt where that is not so: the verdict on `later` is the one to give.
-std::optional<Verdict> JudgeWarmUp(const Timeline& timeline, const Analysis& whole,
-                                   const Analysis& later, const Window& steady);
+std::optional<Verdict> JudgeWarmUp(const Analysis& whole, const Analysis& later,
+                                   const StartUp& start_up);
 
 }  // namespace gpuprobe::tools
 

@@ -100,7 +100,6 @@ double PageableShare(const Timeline& timeline, const Analysis& analysis) {
 }
 
 int64_t WaitedForRanksNs(const Timeline& timeline, const Analysis& analysis) {
-  constexpr size_t kFewestLikes = 8;  // with fewer the fastest quarter is chance
   std::vector<bool> communicates;
   for (const std::string& name : timeline.names) {
     communicates.push_back(IsCommunicationKernel(name));

@@ -6,6 +6,7 @@
 #define GPUPROBE_TOOLS_ANALYSIS_VERDICT_FACTS_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -51,6 +52,7 @@ Emptiness MeasureEmptiness(const Timeline& timeline, const Analysis& analysis);
 // Of the time of collectives, what they took beyond kLateFactor times the fastest quarter of their
 // likes (name and launch shape): a collective takes as long as its last rank lets it.
 inline constexpr int64_t kLateFactor = 3;
+inline constexpr size_t kFewestLikes = 8;  // with fewer the fastest quarter is chance
 int64_t WaitedForRanksNs(const Timeline& timeline, const Analysis& analysis);
 
 // Of the time of all copies, that of copies whose host side is pageable memory.

@@ -12,14 +12,6 @@
 namespace gpuprobe::tools {
 namespace {
 
-// Idle time before the steady part: by cause, and how much of it was loading.
-struct StartUp {
-  int64_t length_ns = 0, idle_ns = 0, loading_ns = 0;
-  std::array<int64_t, kCauseCount> cause_ns{};
-  int64_t longest_gap_ns = 0;
-  int32_t place = -1;  // of the longest part
-};
-
 // Code that compiles, by what its files are called: torch.compile, Triton, NVRTC, Numba, JAX.
 bool IsCompiling(const std::string& place) {
   for (const char* word : {"_inductor", "_dynamo", "triton", "nvrtc", "numba", "xla", "compil"}) {
@@ -28,37 +20,39 @@ bool IsCompiling(const std::string& place) {
   return false;
 }
 
-StartUp MeasureStartUp(const Timeline& timeline, const Analysis& whole, int64_t until_ns) {
-  StartUp start_up;
-  int64_t longest_ns = 0;
-  for (const DeviceReport& device : whole.devices) {
-    start_up.length_ns += std::max<int64_t>(0, until_ns - device.window.start_ns);
-    for (const Gap& gap : device.gaps) {
-      if (gap.begin_ns >= until_ns) break;
-      start_up.longest_gap_ns = std::max(start_up.longest_gap_ns, gap.length_ns());
-    }
-    for (const GapPart& part : device.parts) {
-      if (part.begin_ns >= until_ns) break;
-      const int64_t ns = std::min(part.end_ns, until_ns) - part.begin_ns;
-      if (part.cause == Cause::kStart || part.cause == Cause::kEnd) continue;
-      start_up.idle_ns += ns;
-      start_up.cause_ns[static_cast<size_t>(part.cause)] += ns;
-      if (IsLoading(timeline, part)) start_up.loading_ns += ns;
-      if (ns > longest_ns) {
-        longest_ns = ns;
-        start_up.place = part.where;
-      }
+}  // namespace
+
+void StartUp::Add(const Timeline& timeline, const DeviceReport& report, int64_t until_ns) {
+  length_ns += std::max<int64_t>(
+      0, std::min(until_ns, report.window.end_ns) - std::min(until_ns, report.window.start_ns));
+  for (const Gap& gap : report.gaps) {
+    if (gap.begin_ns >= until_ns) break;
+    gaps_ns += std::min(gap.end_ns, until_ns) - gap.begin_ns;
+    longest_gap_ns = std::max(longest_gap_ns, gap.length_ns());
+  }
+  for (const GapPart& part : report.parts) {
+    if (part.begin_ns >= until_ns) break;
+    const int64_t ns = std::min(part.end_ns, until_ns) - part.begin_ns;
+    if (part.cause == Cause::kStart || part.cause == Cause::kEnd) continue;
+    idle_ns += ns;
+    cause_ns[static_cast<size_t>(part.cause)] += ns;
+    if (IsLoading(timeline, part)) loading_ns += ns;
+    if (ns > longest_part_ns) {
+      longest_part_ns = ns;
+      place = part.where;
     }
   }
+}
+
+StartUp MeasureStartUp(const Timeline& timeline, const Analysis& whole, int64_t until_ns) {
+  StartUp start_up;
+  for (const DeviceReport& device : whole.devices) start_up.Add(timeline, device, until_ns);
   return start_up;
 }
 
-}  // namespace
-
-std::optional<Verdict> JudgeWarmUp(const Timeline& timeline, const Analysis& whole,
-                                   const Analysis& later, const Window& steady) {
+std::optional<Verdict> JudgeWarmUp(const Analysis& whole, const Analysis& later,
+                                   const StartUp& start_up) {
   const Sums all = SumUp(whole), rest = SumUp(later);
-  const StartUp start_up = MeasureStartUp(timeline, whole, steady.start_ns);
   const double idle_later = static_cast<double>(rest.IdleNs());
   if (static_cast<double>(start_up.idle_ns) < kWarmUpShare * static_cast<double>(all.IdleNs()) ||
       static_cast<double>(all.busy_ns) >= kGpuBoundShare * static_cast<double>(all.JudgedNs()) ||

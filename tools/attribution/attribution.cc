@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/attribution/cause_totals.h"
@@ -492,7 +493,7 @@ class Attributor {
   // `detail`, `sample`: as numbered in the run.
   void EmitPart(const GapPart& part, int32_t detail, int32_t sample) {
     if (part.begin_ns >= part.end_ns) return;
-    carry_.totals.Add(gap_of_run_, part, detail, sample);
+    carry_.Add(gap_of_run_, part, detail, sample);
     std::vector<GapPart>& parts = report_.parts;
     if (parts.size() > first_part_) {
       GapPart& last = parts.back();
@@ -552,6 +553,31 @@ class Attributor {
 };
 
 }  // namespace
+
+void AttributionCarry::BeginPhaseAt(int64_t ns) {
+  if (phase_end_ns == std::numeric_limits<int64_t>::max()) {
+    phase_end_ns = ns;
+  } else {
+    later_phases.push_back(ns);
+  }
+}
+
+// Parts come in order of time.
+void AttributionCarry::AddAcross(uint32_t gap, GapPart part, int32_t detail, int32_t sample) {
+  while (part.end_ns > phase_end_ns) {
+    GapPart first = part;
+    first.end_ns = std::max(part.begin_ns, phase_end_ns);
+    if (first.begin_ns < first.end_ns) totals.Add(gap, first, detail, sample);
+    part.begin_ns = first.end_ns;
+    CauseTotals next = totals.Next();
+    earlier.push_back(std::exchange(totals, std::move(next)));
+    phase_end_ns = std::numeric_limits<int64_t>::max();
+    if (later_phases.empty()) continue;
+    phase_end_ns = later_phases.front();
+    later_phases.erase(later_phases.begin());
+  }
+  totals.Add(gap, part, detail, sample);
+}
 
 void AttributeGaps(const AttributionInput& input, Places& places, DeviceReport* report) {
   AttributionCarry carry;

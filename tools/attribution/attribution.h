@@ -84,7 +84,18 @@ struct AttributionCarry {
   int64_t busy_until_ns = std::numeric_limits<int64_t>::min();
   int64_t read_until_ns = std::numeric_limits<int64_t>::min();  // operations before it are read
   uint32_t gaps = 0;                                            // so far
+  // Of the phase of the run that has been reached, and of those before it (run_phases.h).
   CauseTotals totals;
+  std::vector<CauseTotals> earlier;
+  int64_t phase_end_ns = std::numeric_limits<int64_t>::max();  // where the next begins
+  std::vector<int64_t> later_phases;                           // where the others begin
+  void Add(uint32_t gap, const GapPart& part, int32_t detail, int32_t sample) {
+    if (part.end_ns <= phase_end_ns) return totals.Add(gap, part, detail, sample);
+    AddAcross(gap, part, detail, sample);
+  }
+  // Parts that end after it are of a next phase.
+  void BeginPhaseAt(int64_t ns);
+  void AddAcross(uint32_t gap, GapPart part, int32_t detail, int32_t sample);
   std::vector<std::string> details;  // of totals
   std::unordered_map<std::string, int32_t> detail_ids;
   std::vector<GilWait> gil_waits;

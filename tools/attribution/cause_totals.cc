@@ -6,6 +6,44 @@
 
 namespace gpuprobe::tools {
 
+void CauseTotals::Sum::Merge(const Sum& later) {
+  if (later.count == 0) return;
+  const bool same_gap = count > 0 && gap == later.first_gap;
+  const int64_t before_ns = same_gap ? in_gap_ns : 0;
+  longest_ns = std::max({longest_ns, later.longest_ns, before_ns + later.in_first_gap_ns});
+  if (count == 0) {
+    first_gap = later.first_gap;
+    in_first_gap_ns = later.in_first_gap_ns;
+  } else if (same_gap && count == 1) {
+    in_first_gap_ns += later.in_first_gap_ns;
+  }
+  in_gap_ns = later.in_gap_ns + (later.count == 1 ? before_ns : 0);
+  gap = later.gap;
+  count += later.count - (same_gap ? 1 : 0);
+  total_ns += later.total_ns;
+  samples += later.samples;
+  if (example_call == -1) example_call = later.example_call;
+}
+
+CauseTotals CauseTotals::Next() const {
+  CauseTotals next;
+  next.samples_ = samples_;
+  return next;
+}
+
+void CauseTotals::Merge(const CauseTotals& later) {
+  for (size_t c = 0; c < causes_.size(); ++c) {
+    causes_[c].Merge(later.causes_[c]);
+    if (sites_[c].size() < later.sites_[c].size()) sites_[c].resize(later.sites_[c].size());
+    for (size_t s = 0; s < later.sites_[c].size(); ++s) {
+      Site& site = sites_[c][s];
+      site.Merge(later.sites_[c][s]);
+      for (const auto& [detail, ns] : later.sites_[c][s].details) AddDetail(detail, ns, &site);
+    }
+  }
+  samples_ = later.samples_;
+}
+
 bool CauseTotals::IsNewSample(size_t cause, size_t sample) {
   std::vector<bool>& counted = samples_[cause];
   if (counted.size() <= sample) counted.resize(sample + 1);
@@ -25,14 +63,16 @@ void CauseTotals::Add(uint32_t gap, const GapPart& part, int32_t detail, int32_t
     ++causes_[cause].samples;
     ++site.samples;
   }
-  if (detail < 0) return;
-  const auto known = std::find_if(site.details.begin(), site.details.end(),
+  if (detail >= 0) AddDetail(detail, part.end_ns - part.begin_ns, &site);
+}
+
+void CauseTotals::AddDetail(int32_t detail, int64_t ns, Site* site) {
+  const auto known = std::find_if(site->details.begin(), site->details.end(),
                                   [&](const auto& d) { return d.first == detail; });
-  const int64_t length_ns = part.end_ns - part.begin_ns;
-  if (known == site.details.end()) {
-    site.details.emplace_back(detail, length_ns);
+  if (known == site->details.end()) {
+    site->details.emplace_back(detail, ns);
   } else {
-    known->second += length_ns;
+    known->second += ns;
   }
 }
 

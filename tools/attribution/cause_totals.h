@@ -32,6 +32,10 @@ class CauseTotals {
       for (Site& site : sites) apply(site);
     }
   }
+  // For what comes after these in time: samples that have been counted here are known there.
+  CauseTotals Next() const;
+  // Adds what came after these, made by Next(); a gap that both have a part of counts once.
+  void Merge(const CauseTotals& later);
   // By total, descending; causes without time are left out. Of the details of a site, the one that
   // took the most time is shown.
   std::vector<CauseTotal> Take(const std::vector<std::string>& places,
@@ -41,18 +45,21 @@ class CauseTotals {
   struct Sum {
     int64_t total_ns = 0, longest_ns = 0, in_gap_ns = 0;
     uint64_t count = 0;
-    int64_t gap = -1;
+    int64_t gap = -1, first_gap = -1;
+    int64_t in_first_gap_ns = 0;
     int32_t example_call = -1;
     uint64_t samples = 0;
+    void Merge(const Sum& later);
     void Add(uint32_t in_gap, const GapPart& part) {
       const int64_t length_ns = part.end_ns - part.begin_ns;
       if (gap != in_gap) {
         gap = in_gap;
         in_gap_ns = 0;
-        ++count;
+        if (count++ == 0) first_gap = gap;
       }
       total_ns += length_ns;
       in_gap_ns += length_ns;
+      if (count == 1) in_first_gap_ns = in_gap_ns;
       longest_ns = std::max(longest_ns, in_gap_ns);
       if (example_call == -1) example_call = part.call;
     }
@@ -60,6 +67,7 @@ class CauseTotals {
   struct Site : Sum {
     std::vector<std::pair<int32_t, int64_t>> details;  // ns by detail, few
   };
+  static void AddDetail(int32_t detail, int64_t ns, Site* site);
   bool IsNewSample(size_t cause, size_t sample);
   std::array<Sum, kCauseCount> causes_;
   std::array<std::vector<Site>, kCauseCount> sites_;    // by place; few hundred places at most

@@ -261,6 +261,11 @@ class WindowWaits {
   WaitRows& rows_;
 };
 
+void SortByTotal(std::vector<WaitRow>* rows) {
+  std::stable_sort(rows->begin(), rows->end(),
+                   [](const WaitRow& a, const WaitRow& b) { return a.total_ns > b.total_ns; });
+}
+
 }  // namespace
 
 int32_t WaitRows::LineId(const std::string& text) {
@@ -275,12 +280,30 @@ WaitRow& WaitRows::RowOf(const Key& key, bool* is_new) {
   return entry->second;
 }
 
+std::vector<WaitRow> WaitRows::Since(const Map& before, const Map& rows) {
+  std::vector<WaitRow> since;
+  for (const auto& [key, row] : rows) {
+    since.push_back(row);
+    WaitRow& more = since.back();
+    const auto earlier = before.find(key);
+    if (earlier != before.end()) {
+      more.count -= earlier->second.count;
+      more.total_ns -= earlier->second.total_ns;
+      more.device_busy_ns -= earlier->second.device_busy_ns;
+      more.device_idle_ns -= earlier->second.device_idle_ns;
+      more.idle_after_ns -= earlier->second.idle_after_ns;
+    }
+    if (more.count == 0) since.pop_back();
+  }
+  SortByTotal(&since);
+  return since;
+}
+
 std::vector<WaitRow> WaitRows::Take() {
   std::vector<WaitRow> rows;
   for (auto& [key, row] : rows_) rows.push_back(std::move(row));
   rows_.clear();
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const WaitRow& a, const WaitRow& b) { return a.total_ns > b.total_ns; });
+  SortByTotal(&rows);
   return rows;
 }
 

@@ -42,6 +42,11 @@ class WaitRows {
   WaitRow& RowOf(const Key& key, bool* is_new);
   const std::string& Line(int32_t id) const { return lines_[static_cast<size_t>(id)]; }
   std::vector<WaitRow> Take();  // by total, descending
+  using Map = std::map<Key, WaitRow>;
+  const Map& rows() const { return rows_; }
+  // What `rows` have more than they had `before`, by total, descending; the longest is that of
+  // `rows`.
+  static std::vector<WaitRow> Since(const Map& before, const Map& rows);
 
   // Waits that have ended and whose thread has submitted nothing to their device since.
   struct Pending {
@@ -61,7 +66,7 @@ class WaitRows {
   std::map<int32_t, int64_t> busy_before_to_ns;
 
  private:
-  std::map<Key, WaitRow> rows_;
+  Map rows_;
   std::vector<std::string> lines_;
   std::unordered_map<std::string, int32_t> line_ids_;
 };

@@ -53,6 +53,7 @@ DurationStats DurationCounter::Stats() const {
   stats.count = count_;
   if (count_ == 0) return stats;
   stats.total_ns = total_ns_;
+  stats.med_exact = exact_;
   stats.min_ns = min_ns_;
   stats.max_ns = max_ns_;
   const long double n = static_cast<long double>(count_);

@@ -28,6 +28,9 @@ class DurationCounter {
   void Add(int64_t ns);
   uint64_t count() const { return count_; }
   DurationStats Stats() const;
+  bool exact() const { return exact_; }
+  // How often each duration came; of those beyond kMostDistinct, the middles of buckets.
+  const absl::flat_hash_map<int64_t, uint64_t>& values() const { return values_; }
 
  private:
   static int64_t BucketOf(int64_t ns);

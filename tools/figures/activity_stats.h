@@ -20,6 +20,7 @@ namespace gpuprobe::tools {
 struct DurationStats {
   uint64_t count = 0;
   int64_t total_ns = 0, avg_ns = 0, med_ns = 0, min_ns = 0, max_ns = 0, stddev_ns = 0;
+  bool med_exact = true;  // false: within one part in 128 (activity_counter.h)
 };
 DurationStats ComputeStats(std::vector<int64_t>* durations);  // reorders them
 

@@ -58,14 +58,15 @@ struct Row {
 
 class HotLines {
  public:
-  HotLines(const Timeline& timeline, const Analysis& analysis, const Options& options)
-      : timeline_(timeline), options_(options), sites_(timeline), idle_(analysis) {}
+  HotLines(const Timeline& timeline, const Options& options, const std::vector<bool>& idle)
+      : timeline_(timeline), options_(options), sites_(timeline), idle_(idle) {}
 
   HotReport Find() {
     HotReport report;
-    for (const HostSample& sample : timeline_.samples) {
+    for (size_t i = 0; i < timeline_.samples.size(); ++i) {
+      const HostSample& sample = timeline_.samples[i];
       if (!InScope(sample)) continue;
-      Add(sample);
+      Add(sample, idle_[i]);
       ++report.samples;
     }
     report.sampled_ns = SampledTime();
@@ -98,7 +99,7 @@ class HotLines {
     return timeline_.processes[OwnerOf(timeline_, process)].pid == *options_.pid;
   }
 
-  void Add(const HostSample& sample) {
+  void Add(const HostSample& sample, bool idle) {
     const int32_t process = timeline_.threads[sample.thread].process;
     WhoKey who = sample.thread;
     if (timeline_.processes[process].sampled_only) {
@@ -128,7 +129,7 @@ class HotLines {
       default:
         row.row.blocked_ns += interval;
     }
-    if (idle_.At(sample.time_ns)) row.row.gpu_idle_ns += interval;
+    if (idle) row.row.gpu_idle_ns += interval;
   }
 
   std::string WhoText(WhoKey who, const Places& places) const {
@@ -154,7 +155,7 @@ class HotLines {
   const Timeline& timeline_;
   const Options& options_;
   const CallSites sites_;
-  const IdleInstants idle_;
+  const std::vector<bool>& idle_;  // by sample
   std::map<std::pair<WhoKey, std::string>, Row> rows_;
   std::map<WhoKey, std::set<int32_t>> workers_;
 };
@@ -162,7 +163,15 @@ class HotLines {
 }  // namespace
 
 HotReport FindHotLines(const Timeline& timeline, const Analysis& analysis, const Options& options) {
-  return HotLines(timeline, analysis, options).Find();
+  const IdleInstants instants(analysis);
+  std::vector<bool> idle;
+  for (const HostSample& sample : timeline.samples) idle.push_back(instants.At(sample.time_ns));
+  return FindHotLines(timeline, options, idle);
+}
+
+HotReport FindHotLines(const Timeline& timeline, const Options& options,
+                       const std::vector<bool>& idle) {
+  return HotLines(timeline, options, idle).Find();
 }
 
 }  // namespace gpuprobe::tools

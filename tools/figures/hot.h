@@ -42,6 +42,9 @@ struct HotReport {
 // `options`: from_ns, to_ns and pid narrow it; workers belong to the process whose descendants they
 // are.
 HotReport FindHotLines(const Timeline& timeline, const Analysis& analysis, const Options& options);
+// `idle`: whether every device of the run was idle when each sample was taken.
+HotReport FindHotLines(const Timeline& timeline, const Options& options,
+                       const std::vector<bool>& idle);
 
 }  // namespace gpuprobe::tools
 

@@ -65,16 +65,12 @@ void AddDeviceFigures(const Analysis& analysis, Figures* out) {
 void AddStepFigures(const Analysis& analysis, Figures* out) {
   const DeviceSteps* main = nullptr;
   for (const DeviceSteps& device : analysis.steps) {
-    if (main == nullptr || device.steps.size() > main->steps.size()) main = &device;
+    if (main == nullptr || device.count > main->count) main = &device;
   }
   if (main == nullptr || main->steps.empty()) return;
-  const double count = static_cast<double>(main->steps.size());
-  int64_t idle_ns = 0;
-  std::array<int64_t, kCauseCount> causes{};
-  for (const Step& step : main->steps) {
-    idle_ns += step.idle_ns;
-    for (size_t c = 0; c < causes.size(); ++c) causes[c] += step.cause_ns[c];
-  }
+  const double count = static_cast<double>(main->count);
+  const int64_t idle_ns = main->all.idle_ns;
+  const std::array<int64_t, kCauseCount>& causes = main->all.cause_ns;
   const auto time = [&](const std::string& name, double ns) {
     out->Add(name, ns, FigureUnit::kTime, Better::kLower);
   };

@@ -214,6 +214,13 @@ void FileLoader::MergeDevices() {
     process_devices.insert({process, device});
   }
   process_devices_ = std::move(process_devices);
+  std::map<std::pair<int32_t, int32_t>, uint64_t> operations;
+  for (const auto& [process_device, count] : operations_) {
+    auto [process, device] = process_device;
+    renumber_one(&device);
+    operations[{process, device}] += count;
+  }
+  operations_ = std::move(operations);
 }
 
 int32_t FileLoader::StreamOf(int32_t device, uint32_t context, uint32_t stream, FileState* file) {
@@ -357,6 +364,13 @@ void FileLoader::LoadBlind(const BlindPeriod& blind, const FrameHeader& header, 
   }
 }
 
+template <typename Batch>
+void FileLoader::CountOperations(const Batch& batch, FileState* file) {
+  const bool timed = batch.timing() == static_cast<uint32_t>(proto::RecordTiming::kValid);
+  if (part_ != Part::kOutline || !timed) return;
+  operations_[{file->process, DeviceOf(batch.device(), file)}] += batch.count();
+}
+
 void FileLoader::LoadPacket(const Packet& packet, const FrameHeader& header, FileState* file) {
   Process& process = run_->timeline.processes[static_cast<size_t>(file->process)];
   ProcessCapture& capture = run_->captures[static_cast<size_t>(file->process)];
@@ -364,6 +378,7 @@ void FileLoader::LoadPacket(const Packet& packet, const FrameHeader& header, Fil
     case Packet::kDictionary:
       return LoadDictionary(packet.dictionary(), file);
     case Packet::kKernels: {
+      CountOperations(packet.kernels(), file);
       proto::KernelColumns* columns = columns_.kernels.Next();
       proto::Decode(packet.kernels(), header, columns);
       return LoadKernels(columns, file);
@@ -374,12 +389,15 @@ void FileLoader::LoadPacket(const Packet& packet, const FrameHeader& header, Fil
       return LoadApi(columns, file);
     }
     case Packet::kCopies:
+      CountOperations(packet.copies(), file);
       return LoadCopies(packet.copies(), header, file);
     case Packet::kSets:
+      CountOperations(packet.sets(), file);
       return LoadSets(packet.sets(), header, file);
     case Packet::kSyncs:
       return LoadSyncs(packet.syncs(), header, file);
     case Packet::kGraphs:
+      CountOperations(packet.graphs(), file);
       return LoadGraphs(packet.graphs(), header, file);
     case Packet::kOverheads:
       return LoadOverheads(packet.overheads(), header, file);

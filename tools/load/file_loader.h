@@ -70,6 +70,8 @@ class FileLoader {
   void FinishRecords();
   // Which process has operations on which device.
   const std::set<std::pair<int32_t, int32_t>>& process_devices() const { return process_devices_; }
+  // How many it has there with usable times, as far as batches tell.
+  const std::map<std::pair<int32_t, int32_t>, uint64_t>& operations() const { return operations_; }
 
   // After the last file: notices that concern all of them.
   void Finish();
@@ -189,6 +191,8 @@ class FileLoader {
   void LoadOverheads(const OverheadBatch& batch, const FrameHeader& header, FileState* file);
   OpLane OpLaneOf(const proto::GpuColumns& columns, OpKind kind, OpClass op_class, FileState* file);
   template <typename Batch>
+  void CountOperations(const Batch& batch, FileState* file);
+  template <typename Batch>
   void AddOps(Batch* columns, const OpLane& lane);
   void AddUntimed(const proto::GpuColumns& columns, size_t i, uint8_t timing, const OpLane& lane);
   // Appends the records of the lanes that wait to the Timeline, in order.
@@ -249,6 +253,7 @@ class FileLoader {
   std::vector<OpenedFile> opened_;
   proto::Frame frame_;  // of the second pass: keeps the memory of its columns
   std::set<std::pair<int32_t, int32_t>> process_devices_;
+  std::map<std::pair<int32_t, int32_t>, uint64_t> operations_;
   std::vector<int32_t> frame_devices_;
 };
 

@@ -10,6 +10,22 @@
 namespace gpuprobe::tools {
 namespace {
 
+// A look that stands for less than this says as much as those that were folded into it: a sample
+// speaks for a second around it (kSampleReachNs).
+constexpr int64_t kFoldedReachNs = 500'000'000;
+
+bool IsBlocked(const HostSample& sample) {
+  return sample.state == HostState::kBlocked || sample.state == HostState::kBlockedIo;
+}
+
+// Did the thread stay where it was?
+bool IsAlike(const HostSample& a, const HostSample& b) {
+  return IsBlocked(a) && a.state == b.state && a.stack == b.stack && a.syscall == b.syscall &&
+         a.wait_target == b.wait_target && a.gil_holder == b.gil_holder &&
+         ((a.flags ^ b.flags) & ~kSampleUnchanged) == 0 &&
+         a.interval_ns + b.interval_ns <= kFoldedReachNs;
+}
+
 // Pieces follow each other within a tick or two of the sampler; less is no interruption.
 constexpr int64_t kAdjacentNs = 25'000'000;
 
@@ -211,12 +227,56 @@ void SampleLoader::Load(const HostSamples& piece, int32_t recorder) {
   spans_.clear();
   for (const SampledProcess& info : piece.processes()) LoadProcess(info, recorder);
   for (const ThreadSamples& thread : piece.threads()) LoadThread(thread, piece, recorder);
+  if (most_samples_ > 0 && samples_.size() > most_samples_) FoldSamples();
   std::set<size_t> looked;
   for (const SampledProcess& info : piece.processes()) {
     looked.insert(LookedOf(recorder, info.pid(), info.start_ticks()));
   }
   for (const auto& [index, span] : spans_) looked.insert(index);
   LoadPeriod(piece, {looked.begin(), looked.end()});
+}
+
+// `may_fold(earlier, later)`: of looks of one thread that follow each other without a hole.
+template <typename MayFold>
+void SampleLoader::FoldIf(MayFold may_fold) {
+  std::vector<size_t> last(threads_.size(), SIZE_MAX);  // of each thread, in what is kept
+  size_t kept = 0;
+  for (const HostSample& sample : samples_) {
+    size_t& of_thread = last[static_cast<size_t>(sample.thread)];
+    if (of_thread != SIZE_MAX) {
+      HostSample& earlier = samples_[of_thread];
+      const bool follows = sample.time_ns >= earlier.time_ns && sample.interval_ns > 0 &&
+                           sample.time_ns - sample.interval_ns - earlier.time_ns <= kAdjacentNs;
+      const bool exact = ((sample.flags | earlier.flags) & kSampleExact) != 0;
+      if (follows && !exact && may_fold(earlier, sample)) {
+        HostSample folded = sample;
+        folded.interval_ns += earlier.interval_ns;
+        folded.cpu_ns += earlier.cpu_ns;
+        folded.runnable_ns += earlier.runnable_ns;
+        earlier = folded;
+        continue;
+      }
+    }
+    of_thread = kept;
+    samples_[kept++] = sample;
+  }
+  samples_.resize(kept);
+}
+
+void SampleLoader::FoldSamples() {
+  size_t before = samples_.size();
+  FoldIf(IsAlike);
+  folded_alike_ += before - samples_.size();
+  for (bool less = true; less && samples_.size() > most_samples_ / 2;) {
+    before = samples_.size();
+    std::vector<bool> odd(threads_.size(), false);
+    FoldIf([&](const HostSample& earlier, const HostSample&) {
+      odd[static_cast<size_t>(earlier.thread)].flip();
+      return odd[static_cast<size_t>(earlier.thread)];
+    });
+    folded_others_ += before - samples_.size();
+    less = samples_.size() < before;
+  }
 }
 
 void SampleLoader::Shift(const std::vector<int64_t>& shifts) {
@@ -445,6 +505,17 @@ void SampleLoader::Finish(const std::vector<int64_t>& shifts) {
     sample.gil_holder = final(sample.gil_holder);
   }
   SortSamples();
+  if (folded_alike_ + folded_others_ > 0) {
+    run_->notices.push_back(absl::StrCat(
+        "host samples: ", FormatPlural(folded_alike_, "look"),
+        " at threads that stayed where they were",
+        folded_others_ == 0 ? ""
+                            : absl::StrCat(", and ", FormatPlural(folded_others_, "other"),
+                                           " of more than a reader"
+                                           " can hold,"),
+        " were folded into the next look at the thread: times are whole, counts of samples are "
+        "not"));
+  }
   if (impossible_ > 0) {
     run_->notices.push_back(
         absl::StrCat(FormatPlural(impossible_, "host sample"), " with impossible times: left out"));

@@ -38,6 +38,13 @@ class SampleLoader {
   // is one.
   void Load(const HostSamples& piece, int32_t recorder);
 
+  // From now on there are at most `samples`, 0: any number. Where there would be more, looks of one
+  // thread are folded into the next one of it, until half as many are left: first those at which
+  // the thread was blocked in the same place as before, as far as the next is half of
+  // kSampleReachNs away at most, which loses nothing; then every other one, again and again. A look
+  // stands for the time of those that were folded into it: sums stay what they are.
+  void KeepAtMost(size_t samples) { most_samples_ = samples; }
+
   // After the last file and once the times of other records are shifted: appends samples, periods,
   // threads and processes to the Timeline. `shifts`: what to add to the times of each recorder.
   void Finish(const std::vector<int64_t>& shifts);
@@ -79,6 +86,9 @@ class SampleLoader {
   int32_t InternString(const std::string& text);
   size_t ThreadOf(size_t looked, uint32_t tid);
 
+  void FoldSamples();
+  template <typename MayFold>
+  void FoldIf(MayFold may_fold);
   void Shift(const std::vector<int64_t>& shifts);
   void DecideProcesses();
   void DecideParents();
@@ -110,6 +120,8 @@ class SampleLoader {
   PieceIds ids_;
   std::map<size_t, Span> spans_;  // of the samples in the piece, by looked
   uint64_t impossible_ = 0, duplicates_ = 0;
+  size_t most_samples_ = 0;
+  uint64_t folded_alike_ = 0, folded_others_ = 0;
 };
 
 }  // namespace gpuprobe::tools

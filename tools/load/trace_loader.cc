@@ -250,7 +250,7 @@ LoadedOutline::LoadedOutline() = default;
 LoadedOutline::LoadedOutline(LoadedOutline&&) = default;
 LoadedOutline::~LoadedOutline() = default;
 
-absl::StatusOr<LoadedOutline> LoadOutline(const InputFiles& files) {
+absl::StatusOr<LoadedOutline> LoadOutline(const InputFiles& files, size_t most_samples) {
   for (const std::string& path : files.paths) {
     const SourceFormat format = DetectSourceOfFile(path).format;
     if (format != SourceFormat::kOther) {
@@ -265,6 +265,7 @@ absl::StatusOr<LoadedOutline> LoadOutline(const InputFiles& files) {
   run.unusable = files.unusable;
   run.notices = files.notices;
   outline.loader = std::make_unique<FileLoader>(&run);
+  outline.loader->samples()->KeepAtMost(most_samples);
   for (const std::string& path : files.paths) {
     const absl::Status status = outline.loader->LoadOutline(path);
     if (!status.ok()) run.unusable.push_back(UnusableFile(path, status));

@@ -23,6 +23,7 @@
 #ifndef GPUPROBE_TOOLS_LOAD_TRACE_LOADER_H_
 #define GPUPROBE_TOOLS_LOAD_TRACE_LOADER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -162,7 +163,10 @@ struct LoadedOutline {
   std::unique_ptr<FileLoader> loader;  // for the second pass; refers to `run`
   std::vector<int64_t> shifts;         // by process: what is added to its records' times
 };
-absl::StatusOr<LoadedOutline> LoadOutline(const InputFiles& files);
+// `most_samples`: SampleLoader::KeepAtMost().
+inline constexpr size_t kMostHostSamples = 2'000'000;  // 72 bytes each, twice that while sorted
+absl::StatusOr<LoadedOutline> LoadOutline(const InputFiles& files,
+                                          size_t most_samples = kMostHostSamples);
 // How many records a timeline holds.
 struct RecordSizes {
   explicit RecordSizes(const Timeline& timeline);

@@ -19,6 +19,7 @@
 #include "tools/dump/report_dump.h"
 #include "tools/figures/activity_stats.h"
 #include "tools/figures/diff.h"
+#include "tools/figures/hot.h"
 #include "tools/figures/run_figures.h"
 #include "tools/format/format_text.h"
 #include "tools/format/format_units.h"
@@ -33,6 +34,7 @@
 #include "tools/report/time_choice.h"
 #include "tools/symbolize/symbolize.h"
 #include "tools/timeline/device_number.h"
+#include "tools/windowed/records_around.h"
 #include "tools/windowed/run_size.h"
 #include "tools/windowed/windowed_run.h"
 
@@ -129,35 +131,11 @@ struct AnalysedRun {
   Options options;
   RunTimes times;
   Analysis analysis;
-  std::optional<ActivityTables> tables;  // of a run that was read in windows
+  // Of a run that was read in windows.
+  std::optional<ActivityTables> tables;
+  std::optional<HotReport> hot;
+  bool in_windows() const { return tables.has_value(); }
 };
-
-// Those that need no record once its window is over.
-bool ReadsInWindows(const CommandLine& command) {
-  switch (command.report) {
-    case ReportKind::kSummary:
-    case ReportKind::kWaits:
-    case ReportKind::kKernels:
-    case ReportKind::kCopies:
-    case ReportKind::kApi:
-      return true;
-    case ReportKind::kGaps:
-      return !command.explain.has_value();
-    default:
-      return false;
-  }
-}
-
-// Rather a sentence than a kill.
-absl::Status CheckMemory(const CommandLine& command, uint64_t trace_bytes, uint64_t available) {
-  const uint64_t needed = WholeRunBytes(trace_bytes);
-  if (available == 0 || needed <= available) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat(ReportName(command.report), " holds the whole run at once, about ",
-                   FormatBytes(needed), ", and ", FormatBytes(available),
-                   " are free; summary, gaps, waits, kernels, copies and api do not, and --windows "
-                   "never tries it all the same"));
-}
 
 absl::Status CheckInternal(const Analysis& analysis) {
   if (analysis.internal_error.empty()) return absl::OkStatus();
@@ -165,15 +143,17 @@ absl::Status CheckInternal(const Analysis& analysis) {
       absl::StrCat("internal error, no figures shown: ", analysis.internal_error));
 }
 
+void SymbolizeRun(Timeline* timeline) { Symbolize({}, timeline); }
 void AddNotices(std::vector<std::string> notices, LoadedRun* run) {
   for (std::string& notice : notices) run->notices.push_back(std::move(notice));
 }
 
 absl::StatusOr<AnalysedRun> AnalyseInWindows(const CommandLine& command, const InputFiles& files) {
   WindowedOptions windows;
+  windows.with_hot = command.report == ReportKind::kHot;
   windows.with_tables = command.report == ReportKind::kKernels ||
                         command.report == ReportKind::kCopies || command.report == ReportKind::kApi;
-  windows.prepare = [](Timeline* timeline) { Symbolize({}, timeline); };
+  windows.prepare = SymbolizeRun;
   Choice chosen;
   windows.choose = [&](const Timeline& timeline) -> absl::StatusOr<Options> {
     absl::StatusOr<Choice> choice = MakeChoice(timeline, command);
@@ -185,8 +165,53 @@ absl::StatusOr<AnalysedRun> AnalyseInWindows(const CommandLine& command, const I
   if (!run.ok()) return run.status();
   if (absl::Status status = CheckInternal(run->analysis); !status.ok()) return status;
   AddNotices(std::move(chosen.notices), &run->run);
-  return AnalysedRun{std::move(run->run), run->options, chosen.times, std::move(run->analysis),
-                     std::move(run->tables)};
+  return AnalysedRun{std::move(run->run),      run->options,           chosen.times,
+                     std::move(run->analysis), std::move(run->tables), std::move(run->hot)};
+}
+
+struct ToExplain {
+  Window when;
+  std::optional<int32_t> device;  // none: not known
+};
+
+// When the gap is that --explain asks for, as far as the listed ones tell: a time that lies in none
+// of them is of a shorter one.
+absl::StatusOr<ToExplain> WhatToExplain(const ReportInput& input) {
+  const absl::StatusOr<ListedGap> gap = FindGap(input);
+  if (gap.ok()) return ToExplain{{gap->gap->begin_ns, gap->gap->end_ns}, gap->device->device};
+  if (!input.explain->at_ns.has_value()) return gap.status();
+  int64_t longest_ns = 0;
+  for (const DeviceReport& device : input.analysis.devices) {
+    int64_t shortest_ns = device.gaps.empty() ? 0 : device.window.span();
+    for (const Gap& g : device.gaps) shortest_ns = std::min(shortest_ns, g.length_ns());
+    longest_ns = std::max(longest_ns, shortest_ns);
+  }
+  const int64_t at_ns = *input.explain->at_ns;
+  return ToExplain{{at_ns - longest_ns, at_ns + longest_ns}, std::nullopt};
+}
+
+// A run that was read in windows has the records of none of its gaps: those around the one that is
+// asked for are read once more, and take the place of what was listed.
+absl::Status LoadGap(const InputFiles& files, const ToExplain& gap, AnalysedRun* analysed) {
+  AroundOptions around;
+  around.prepare = SymbolizeRun;
+  absl::StatusOr<LoadedRun> records = LoadAround(files, gap.when, around);
+  if (!records.ok()) return records.status();
+  Analysis analysis = Analyse(records->timeline, analysed->options);
+  if (absl::Status status = CheckInternal(analysis); !status.ok()) return status;
+  for (DeviceReport& device : analysed->analysis.devices) {
+    device.gaps.clear();
+    device.parts.clear();
+    if (gap.device && *gap.device != device.device) continue;
+    for (DeviceReport& here : analysis.devices) {
+      if (here.device != device.device) continue;
+      device.gaps = std::move(here.gaps);
+      device.parts = std::move(here.parts);
+    }
+  }
+  analysed->analysis.places = std::move(analysis.places);
+  analysed->run.timeline = std::move(records->timeline);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<AnalysedRun> AnalyseAtOnce(const CommandLine& command, const InputFiles& files) {
@@ -198,26 +223,17 @@ absl::StatusOr<AnalysedRun> AnalyseAtOnce(const CommandLine& command, const Inpu
   Analysis analysis = Analyse(run->timeline, choice->options);
   if (absl::Status status = CheckInternal(analysis); !status.ok()) return status;
   AddNotices(std::move(choice->notices), &*run);
-  return AnalysedRun{*std::move(run), choice->options, choice->times, std::move(analysis),
-                     std::nullopt};
+  return AnalysedRun{*std::move(run), choice->options, choice->times, std::move(analysis), {}, {}};
 }
 
 absl::StatusOr<AnalysedRun> LoadAndAnalyse(const CommandLine& command, const InputFiles& files) {
   if (command.windows == WindowsChoice::kNever) return AnalyseAtOnce(command, files);
   const bool always = command.windows == WindowsChoice::kAlways;
-  if (always && !ReadsInWindows(command)) {
-    return absl::InvalidArgumentError(absl::StrCat("--windows always: ", ReportName(command.report),
-                                                   command.explain.has_value() ? " --explain" : "",
-                                                   " needs the whole run"));
-  }
-  const uint64_t trace_bytes = TraceBytes(files), available = AvailableMemoryBytes();
-  if (always || (ReadsInWindows(command) && IsForWindows(trace_bytes, available))) {
+  if (always || IsForWindows(TraceBytes(files), AvailableMemoryBytes())) {
     absl::StatusOr<AnalysedRun> run = AnalyseInWindows(command, files);
     // Other tools' files among gpuprobe's: said by LoadRun().
     if (always || !absl::IsUnimplemented(run.status())) return run;
   }
-  if (absl::Status status = CheckMemory(command, trace_bytes, available); !status.ok())
-    return status;
   return AnalyseAtOnce(command, files);
 }
 
@@ -241,15 +257,24 @@ bool ReportComplete(const ReportInput& input) {
 }
 
 int Report(const CommandLine& command, const InputFiles& files) {
-  const absl::StatusOr<AnalysedRun> analysed = LoadAndAnalyse(command, files);
+  absl::StatusOr<AnalysedRun> analysed = LoadAndAnalyse(command, files);
   if (!analysed.ok()) return Fail(std::string(analysed.status().message()));
   ReportInput input = {analysed->run, analysed->analysis, analysed->options, command.top};
   if (analysed->tables) input.tables = &*analysed->tables;
+  if (analysed->hot) input.hot = &*analysed->hot;
   input.origin_ns = analysed->times.origin_ns;
   ReportKind kind = command.report;
   if (command.explain.has_value()) {
     kind = ReportKind::kGap;
     input.explain = ChooseGap(*command.explain, analysed->times);
+    if (analysed->in_windows()) {
+      const absl::StatusOr<ToExplain> gap = WhatToExplain(input);
+      if (!gap.ok()) return Fail(std::string(gap.status().message()));
+      if (absl::Status status = LoadGap(files, *gap, &*analysed); !status.ok())
+        return Fail(std::string(status.message()));
+      // The one that was found, by when it was.
+      if (!input.explain->at_ns.has_value()) input.explain->at_ns = gap->when.start_ns;
+    }
     if (const auto gap = FindGap(input); !gap.ok())
       return Fail(std::string(gap.status().message()));
   }

@@ -20,6 +20,7 @@
 namespace gpuprobe::tools {
 
 struct ActivityTables;
+struct HotReport;
 
 enum class ReportKind {
   kSummary,
@@ -50,9 +51,9 @@ struct ReportInput {
   Options options;                        // the window in absolute trace time
   std::optional<int> top;                 // rows to list; nullopt: the report's default; 0: all
   std::optional<GapChoice> explain = {};  // for ReportKind::kGap, which FindGap() has found
-  // Of a run that was read in windows (LoadedRun::counted): the tables, which its records would
-  // give.
+  // Of a run that was read in windows (LoadedRun::counted): what its records would give.
   const ActivityTables* tables = nullptr;
+  const HotReport* hot = nullptr;
   // What the times in the text count from: the run's first GPU operation; nullopt: the first of
   // what was analysed.
   std::optional<int64_t> origin_ns = {};

@@ -63,9 +63,10 @@ std::string Text(const Layout& layout, const ActivityTable& activity, const Repo
     std::vector<std::string> cells = {PercentCell(stats.total_ns, activity.total_ns),
                                       PercentCell(stats.total_ns, activity.wall_ns),
                                       FormatDuration(stats.total_ns), FormatCount(stats.count)};
-    for (int64_t ns : {stats.avg_ns, stats.med_ns, stats.min_ns, stats.max_ns, stats.stddev_ns}) {
+    cells.push_back(FormatDuration(stats.avg_ns));
+    cells.push_back(absl::StrCat(stats.med_exact ? "" : "~", FormatDuration(stats.med_ns)));
+    for (int64_t ns : {stats.min_ns, stats.max_ns, stats.stddev_ns})
       cells.push_back(FormatDuration(ns));
-    }
     if (layout.bytes) {
       cells.push_back(FormatBytes(row.bytes));
       cells.push_back(FormatThroughput(row.bytes, stats.total_ns));

@@ -13,10 +13,15 @@ namespace {
 
 constexpr size_t kDefaultRows = 25;
 
+HotReport HotOf(const ReportInput& input) {
+  return input.hot != nullptr ? *input.hot
+                              : FindHotLines(input.run.timeline, input.analysis, input.options);
+}
+
 }  // namespace
 
 std::string HotText(const ReportInput& input) {
-  const HotReport hot = FindHotLines(input.run.timeline, input.analysis, input.options);
+  const HotReport hot = HotOf(input);
   std::string out = absl::StrCat(TextPreamble(input), "\n");
   if (hot.samples == 0) {
     return absl::StrCat(out,
@@ -55,7 +60,7 @@ std::string HotText(const ReportInput& input) {
 }
 
 std::string HotJson(const ReportInput& input) {
-  const HotReport hot = FindHotLines(input.run.timeline, input.analysis, input.options);
+  const HotReport hot = HotOf(input);
   std::string out;
   JsonWriter json(&out);
   BeginReport(ReportKind::kHot, input, &json);
@@ -78,7 +83,7 @@ std::string HotJson(const ReportInput& input) {
 }
 
 std::string HotCsv(const ReportInput& input) {
-  const HotReport hot = FindHotLines(input.run.timeline, input.analysis, input.options);
+  const HotReport hot = HotOf(input);
   Table table;
   for (const char* title : {"who", "where", "detail", "awake_ns", "on_cpu_ns", "runnable_ns",
                             "blocked_ns", "unknown_ns", "gpu_idle_ns", "samples"}) {

@@ -12,6 +12,7 @@
 #include "tools/format/format_units.h"
 #include "tools/format/kernel_name.h"
 #include "tools/report/report_parts.h"
+#include "tools/steps/step_figures.h"
 #include "tools/timeline/device_number.h"
 
 namespace gpuprobe::tools {
@@ -22,8 +23,7 @@ constexpr size_t kNameWidth = 48;
 
 double StepsPerSecond(const DeviceSteps& steps) {
   const int64_t span_ns = steps.window().span();
-  return span_ns > 0 ? 1e9 * static_cast<double>(steps.steps.size()) / static_cast<double>(span_ns)
-                     : 0;
+  return span_ns > 0 ? 1e9 * static_cast<double>(steps.count) / static_cast<double>(span_ns) : 0;
 }
 
 const char* PartName(const StepGrowth& growth) {
@@ -42,16 +42,13 @@ std::string CompositionTable(const DeviceSteps& steps) {
       {"in a step", Align::kLeft}, {"median"}, {"longest"}, {"in all"}, {"% of steps"}};
   const double span = static_cast<double>(steps.window().span());
   const auto add = [&](const char* name, auto amount) {
-    std::vector<int64_t> values;
-    int64_t sum_ns = 0;
-    for (const Step& step : steps.steps) {
-      values.push_back(amount(step));
-      sum_ns += values.back();
-    }
+    const int64_t sum_ns = amount(steps.all);
     if (sum_ns == 0) return;
-    std::sort(values.begin(), values.end());
-    table.rows.push_back({name, FormatDuration(values[(values.size() - 1) / 2]),
-                          FormatDuration(values.back()), FormatDuration(sum_ns),
+    std::vector<WeightedNs> values;
+    for (const Step& step : steps.steps) values.emplace_back(amount(step), step.stands_for);
+    const int64_t median_ns = PercentileOf(&values, 0.5);
+    table.rows.push_back({name, FormatDuration(median_ns), FormatDuration(values.back().first),
+                          FormatDuration(sum_ns),
                           FormatPercent(static_cast<double>(sum_ns), span)});
   };
   add("GPU busy", [](const Step& step) { return step.busy_ns; });
@@ -72,7 +69,7 @@ std::string SlowText(const DeviceSteps& steps) {
   if (steps.slow_steps == 0) {
     return "none took 1.5x the median";
   }
-  std::string text = absl::StrCat(steps.slow_steps, " of ", FormatCount(steps.steps.size()),
+  std::string text = absl::StrCat(steps.slow_steps, " of ", FormatCount(steps.count),
                                   " took over 1.5x the median");
   if (steps.slow_period > 0) absl::StrAppend(&text, ", one in ", steps.slow_period);
   const char* separator = "; more in each: ";
@@ -99,7 +96,7 @@ std::string SlowestTable(const ReportInput& input, const DeviceSteps& steps) {
     const Step& step = steps.steps[order[i]];
     const double factor =
         static_cast<double>(step.duration_ns()) / static_cast<double>(steps.median_ns);
-    table.rows.push_back({absl::StrCat(order[i]), RelativeTime(step.begin_ns, origin),
+    table.rows.push_back({absl::StrCat(step.index), RelativeTime(step.begin_ns, origin),
                           FormatDuration(step.duration_ns()), absl::StrFormat("%.2f", factor),
                           FormatCount(step.ops), FormatDuration(step.busy_ns),
                           FormatDuration(step.idle_ns), MostOf(step)});
@@ -149,7 +146,7 @@ std::string DeviceText(const ReportInput& input, const DeviceSteps& steps,
   const Window window = steps.window();
   const GpuOp& first = input.run.timeline.ops[static_cast<size_t>(steps.first_op)];
   std::string out = absl::StrCat(
-      title, FormatPlural(steps.steps.size(), "step"), " of ",
+      title, FormatPlural(steps.count, "step"), " of ",
       FormatPlural(steps.typical_ops, "operation"), " in ", FormatDuration(window.span()), " (",
       FormatPercent(static_cast<double>(window.span()), static_cast<double>(report.window.span())),
       " of the window), ", absl::StrFormat("%.4g", StepsPerSecond(steps)), " steps/s\n");
@@ -165,8 +162,8 @@ std::string DeviceText(const ReportInput& input, const DeviceSteps& steps,
   return out;
 }
 
-void WriteStep(const Step& step, size_t index, JsonWriter* json) {
-  json->BeginObject().Field("step", index);
+void WriteStep(const Step& step, JsonWriter* json) {
+  json->BeginObject().Field("step", step.index);
   json->Field("begin_ns", step.begin_ns).Field("end_ns", step.end_ns);
   json->Field("duration_ns", step.duration_ns()).Field("operations", step.ops);
   json->Field("busy_ns", step.busy_ns).Field("idle_ns", step.idle_ns).Field("slow", step.slow);
@@ -190,7 +187,7 @@ void WriteSteps(const ReportInput& input, const DeviceSteps& steps, KernelNames*
                 JsonWriter* json) {
   json->BeginObject()
       .Field("device", DeviceNumber(input.run.timeline, steps.device))
-      .Field("count", steps.steps.size());
+      .Field("count", steps.count);
   json->Field("why_none", steps.why_none);
   if (!steps.steps.empty()) {
     const GpuOp& first = input.run.timeline.ops[static_cast<size_t>(steps.first_op)];
@@ -210,7 +207,7 @@ void WriteSteps(const ReportInput& input, const DeviceSteps& steps, KernelNames*
   }
   json->Key("steps").BeginArray();
   const size_t shown = RowLimit(input, steps.steps.size(), 0);
-  for (size_t i = 0; i < shown; ++i) WriteStep(steps.steps[i], i, json);
+  for (size_t i = 0; i < shown; ++i) WriteStep(steps.steps[i], json);
   json->EndArray().EndObject();
 }
 
@@ -263,7 +260,7 @@ std::string StepsCsv(const ReportInput& input) {
     for (size_t i = 0; i < shown; ++i) {
       const Step& step = steps.steps[i];
       std::vector<std::string> row = {absl::StrCat(DeviceNumber(input.run.timeline, steps.device)),
-                                      absl::StrCat(i),
+                                      absl::StrCat(step.index),
                                       absl::StrCat(step.begin_ns),
                                       absl::StrCat(step.end_ns),
                                       absl::StrCat(step.duration_ns()),

@@ -46,21 +46,32 @@ Rank RankOf(const MarkerName& name) {
 // The device's operations in order of submission.
 struct Submitted {
   int64_t at_ns;
-  int32_t op;
+  const MarkedOp* op;
 };
+
+// Each stream of the device has the range of its own part: together they are one.
+void MergeStreams(std::vector<const MarkerRange*>* ranges) {
+  std::vector<const MarkerRange*> merged;
+  for (const MarkerRange* range : *ranges) {
+    if (!merged.empty() && merged.back()->numbers == range->numbers &&
+        range->begin_ns < merged.back()->end_ns) {
+      continue;
+    }
+    merged.push_back(range);
+  }
+  *ranges = std::move(merged);
+}
 
 class MarkerFinder {
  public:
-  MarkerFinder(const Timeline& timeline, const DeviceActivity& activity, const Window& window)
-      : timeline_(timeline), device_(activity.device), window_(window) {
-    for (int32_t op : activity.ops) {
-      const GpuOp& o = OpAt(op);
-      if (o.end_ns <= window.start_ns || o.start_ns >= window.end_ns) continue;
-      all_ns_ += o.end_ns - o.start_ns;
-      started_.push_back({o.start_ns, op});
-      if (o.submission < 0) continue;
-      const int64_t at_ns = timeline.calls[static_cast<size_t>(o.submission)].start_ns;
-      by_process_[o.process].ops.push_back({at_ns, op});
+  MarkerFinder(const Timeline& timeline, int32_t device, const std::vector<MarkedOp>& ops,
+               const Window& window)
+      : timeline_(timeline), device_(device), window_(window) {
+    for (const MarkedOp& op : ops) {
+      all_ns_ += op.end_ns - op.start_ns;
+      started_.push_back({op.start_ns, &op});
+      if (op.submitted_ns == MarkedOp::kNotSubmitted) continue;
+      by_process_[op.process].ops.push_back({op.submitted_ns, &op});
     }
     Finish(&started_, &started_sum_ns_);
     for (auto& [process, submissions] : by_process_) {
@@ -95,7 +106,6 @@ class MarkerFinder {
     double share = 0;
   };
 
-  const GpuOp& OpAt(int32_t op) const { return timeline_.ops[static_cast<size_t>(op)]; }
   const MarkerName& NameOf(const Set& set) const {
     return timeline_.marker_names[static_cast<size_t>(set.ranges.front()->name)];
   }
@@ -105,7 +115,7 @@ class MarkerFinder {
                      [](const Submitted& a, const Submitted& b) { return a.at_ns < b.at_ns; });
     sum_ns->push_back(0);
     for (const Submitted& s : *ops) {
-      sum_ns->push_back(sum_ns->back() + OpAt(s.op).end_ns - OpAt(s.op).start_ns);
+      sum_ns->push_back(sum_ns->back() + s.op->end_ns - s.op->start_ns);
     }
   }
 
@@ -142,19 +152,6 @@ class MarkerFinder {
     return {&at->second.ops, &at->second.sum_ns};
   }
 
-  // Each stream of the device has the range of its own part: together they are one.
-  static void MergeStreams(Set* set) {
-    std::vector<const MarkerRange*> merged;
-    for (const MarkerRange* range : set->ranges) {
-      if (!merged.empty() && merged.back()->numbers == range->numbers &&
-          range->begin_ns < merged.back()->end_ns) {
-        continue;
-      }
-      merged.push_back(range);
-    }
-    set->ranges = std::move(merged);
-  }
-
   bool Overlap(const Set& set) const {
     for (size_t i = 1; i < set.ranges.size(); ++i) {
       if (set.ranges[i]->begin_ns < set.ranges[i - 1]->end_ns) return true;
@@ -171,7 +168,7 @@ class MarkerFinder {
   }
 
   bool Fits(Set* set) {
-    if (set->on_device) MergeStreams(set);
+    if (set->on_device) MergeStreams(&set->ranges);
     if (set->ranges.size() < kFewestMarkedSteps || Overlap(*set)) return false;
     if (set->rank > Rank::kStep && NamesComeAgain(*set)) return false;
     const auto [ops, sum_ns] = OpsOf(*set);
@@ -201,6 +198,7 @@ class MarkerFinder {
     MarkedSteps steps;
     const MarkerName& name = NameOf(set);
     steps.share = set.share;
+    steps.set = {set.process, set.ranges.front()->thread, set.ranges.front()->name, set.on_device};
     steps.marker = name.varies ? name.folded : name.first;
     steps.source = set.rank == Rank::kProfilerStep  ? StepSource::kProfilerStep
                    : name.kind == MarkerKind::kNvtx ? StepSource::kNvtx
@@ -210,15 +208,15 @@ class MarkerFinder {
     for (const MarkerRange* range : set.ranges) {
       const auto [first, last] = In(*ops, range->begin_ns, range->end_ns);
       if (first == last) continue;  // nothing of it in the window
-      const int32_t op = (*ops)[first].op;
-      const int64_t begin_ns = std::max(OpAt(op).start_ns, window_.start_ns);
+      const MarkedOp& op = *(*ops)[first].op;
+      const int64_t begin_ns = std::max(op.start_ns, window_.start_ns);
       // Another stream has begun with the next range's work already: one step.
       if (!steps.times_ns.empty() && begin_ns <= steps.times_ns.back()) continue;
-      if (steps.times_ns.empty()) steps.first_op = op;
+      if (steps.times_ns.empty()) steps.first_op = op.op;
       steps.times_ns.push_back(begin_ns);
       last_ns = begin_ns;
       for (size_t i = first; i < last; ++i) {
-        last_ns = std::max(last_ns, OpAt((*ops)[i].op).end_ns);
+        last_ns = std::max(last_ns, (*ops)[i].op->end_ns);
       }
     }
     last_ns = std::min(last_ns, window_.end_ns);
@@ -240,10 +238,38 @@ class MarkerFinder {
 
 }  // namespace
 
+std::vector<Window> RangesOf(const Timeline& timeline, int32_t device, const MarkerSet& set) {
+  std::vector<const MarkerRange*> ranges;
+  for (const MarkerRange& range : timeline.markers) {
+    if (range.process != set.process || range.thread != set.thread || range.name != set.name)
+      continue;
+    if (range.device < 0 || range.device == device) ranges.push_back(&range);
+  }
+  if (set.on_device) MergeStreams(&ranges);
+  std::vector<Window> windows;
+  for (const MarkerRange* range : ranges) windows.push_back({range->begin_ns, range->end_ns});
+  return windows;
+}
+
+MarkedSteps FindMarkedSteps(const Timeline& timeline, int32_t device,
+                            const std::vector<MarkedOp>& ops, const Window& window) {
+  if (timeline.markers.empty()) return {};
+  return MarkerFinder(timeline, device, ops, window).Run();
+}
+
 MarkedSteps FindMarkedSteps(const Timeline& timeline, const DeviceActivity& activity,
                             const Window& window) {
   if (timeline.markers.empty()) return {};
-  return MarkerFinder(timeline, activity, window).Run();
+  std::vector<MarkedOp> ops;
+  for (const int32_t index : activity.ops) {
+    const GpuOp& op = timeline.ops[static_cast<size_t>(index)];
+    if (op.end_ns <= window.start_ns || op.start_ns >= window.end_ns) continue;
+    const int64_t submitted_ns = op.submission < 0
+                                     ? MarkedOp::kNotSubmitted
+                                     : timeline.calls[static_cast<size_t>(op.submission)].start_ns;
+    ops.push_back({op.start_ns, op.end_ns, submitted_ns, op.process, index});
+  }
+  return FindMarkedSteps(timeline, activity.device, ops, window);
 }
 
 }  // namespace gpuprobe::tools

@@ -53,50 +53,52 @@ int64_t IdleOutside(const Analysis& whole, const Window& window) {
 
 }  // namespace
 
-std::optional<Window> SteadyPart(const Timeline& timeline, const Options& options,
-                                 const std::vector<DeviceActivity>& activities,
-                                 const Analysis& whole) {
-  if (options.from_ns || options.to_ns) return std::nullopt;
-  const size_t count = CountOps(activities);
+std::optional<SteadyRanks> SteadyRanksOf(uint64_t count) {
   if (count < kEnoughOpsForPhases) return std::nullopt;
   const double last = static_cast<double>(count - 1);
-  const auto start_of = [&](double rank) {
-    return StartOfRank(timeline, activities, static_cast<size_t>(rank));
-  };
-  const Window window = {start_of(last * kStartUpOps), start_of(last * (1 - kWindDownOps))};
-  if (window.span() < kEnoughNs) return std::nullopt;
+  return SteadyRanks{static_cast<uint64_t>(last * kStartUpOps),
+                     static_cast<uint64_t>(last * (1 - kWindDownOps))};
+}
+
+bool IsWorthLeavingOut(const Analysis& whole, const Window& steady, int64_t outside_ns) {
+  if (steady.span() < kEnoughNs) return false;
   int64_t all_idle_ns = 0, all_ns = 0;
   for (const DeviceReport& device : whole.devices) {
     all_idle_ns += device.idle_ns;
     all_ns += device.window.span();
   }
-  const int64_t outside_ns = IdleOutside(whole, window);
-  if (static_cast<double>(outside_ns) < kWorthLeavingOut * static_cast<double>(all_idle_ns) ||
-      static_cast<double>(outside_ns) < kWorthOfWindow * static_cast<double>(all_ns))
-    return std::nullopt;
+  return static_cast<double>(outside_ns) >= kWorthLeavingOut * static_cast<double>(all_idle_ns) &&
+         static_cast<double>(outside_ns) >= kWorthOfWindow * static_cast<double>(all_ns);
+}
+
+std::optional<Window> SteadyPart(const Timeline& timeline, const Options& options,
+                                 const std::vector<DeviceActivity>& activities,
+                                 const Analysis& whole) {
+  if (options.from_ns || options.to_ns) return std::nullopt;
+  const std::optional<SteadyRanks> ranks = SteadyRanksOf(CountOps(activities));
+  if (!ranks) return std::nullopt;
+  const Window window = {StartOfRank(timeline, activities, ranks->first),
+                         StartOfRank(timeline, activities, ranks->last)};
+  if (!IsWorthLeavingOut(whole, window, IdleOutside(whole, window))) return std::nullopt;
   return window;
 }
 
-std::string LeftOutText(const Analysis& whole, const Window& steady) {
+std::string LeftOutText(const Analysis& whole, const Window& steady, int64_t idle_before_ns) {
   Window window = {INT64_MAX, INT64_MIN};
-  int64_t idle_ns = 0, all_idle_ns = 0, all_ns = 0;
+  int64_t all_idle_ns = 0, all_ns = 0;
   for (const DeviceReport& device : whole.devices) {
     all_idle_ns += device.idle_ns;
     all_ns += device.window.span();
     window.start_ns = std::min(window.start_ns, device.window.start_ns);
     window.end_ns = std::max(window.end_ns, device.window.end_ns);
-    for (const Gap& gap : device.gaps) {
-      if (gap.begin_ns >= steady.start_ns) break;
-      idle_ns += std::min(gap.end_ns, steady.start_ns) - gap.begin_ns;
-    }
   }
   const int64_t first_ns = std::max<int64_t>(0, steady.start_ns - window.start_ns);
   const int64_t last_ns = std::max<int64_t>(0, window.end_ns - steady.end_ns);
   const double device_ns =
       static_cast<double>(first_ns) * static_cast<double>(whole.devices.size());
   const int percent =
-      device_ns > 0 ? static_cast<int>(100 * static_cast<double>(idle_ns) / device_ns) : 0;
-  const bool start_up = device_ns > 0 && static_cast<double>(idle_ns) / device_ns >
+      device_ns > 0 ? static_cast<int>(100 * static_cast<double>(idle_before_ns) / device_ns) : 0;
+  const bool start_up = device_ns > 0 && static_cast<double>(idle_before_ns) / device_ns >
                                              static_cast<double>(all_idle_ns) /
                                                  static_cast<double>(std::max<int64_t>(all_ns, 1));
   const char* what = start_up ? "start-up, " : "";

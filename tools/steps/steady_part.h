@@ -7,6 +7,7 @@
 #ifndef GPUPROBE_TOOLS_STEPS_STEADY_PART_H_
 #define GPUPROBE_TOOLS_STEPS_STEADY_PART_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,9 +35,19 @@ std::optional<Window> SteadyPart(const Timeline& timeline, const Options& option
                                  const std::vector<DeviceActivity>& activities,
                                  const Analysis& whole);
 
+// Which operations, in order of start and from 0, the steady part of `count` begins and ends with.
+struct SteadyRanks {
+  uint64_t first, last;
+};
+std::optional<SteadyRanks> SteadyRanksOf(uint64_t count);
+// Is it worth leaving out what is not `steady`, in which the devices of `whole` were idle for
+// `outside_ns`?
+bool IsWorthLeavingOut(const Analysis& whole, const Window& steady, int64_t outside_ns);
+
 // "without the first 5.35 s (start-up, GPU idle 99 %) and last 0.12 s; tables hold all". Start-up
-// is only what is idle for more of its time than the rest.
-std::string LeftOutText(const Analysis& whole, const Window& steady);
+// is only what is idle for more of its time than the rest. `idle_before_ns`: of all devices before
+// the steady part.
+std::string LeftOutText(const Analysis& whole, const Window& steady, int64_t idle_before_ns);
 
 }  // namespace gpuprobe::tools
 

@@ -364,6 +364,7 @@ class PatternFinder {
     pattern.begins = Occurrences(sequence_, anchor.key);
     pattern.typical_tokens = anchor.median_distance;
     pattern.confidence = vote;
+    pattern.of_pair = anchor.key >> 32 != 0;
     // The last iteration ends where it is as long as the others; a shorter one is unfinished and
     // only ends the one before.
     const size_t rest = sequence_.size() - pattern.begins.back();

@@ -32,6 +32,7 @@ struct StepPattern {
   size_t end = 0;              // of the last iteration, a position; sequence.size() at most
   double confidence = 0;       // 0..1: of what lives throughout, the share that each iteration has
                                // equally often
+  bool of_pair = false;        // an iteration begins where two tokens follow each other, not one
 };
 
 StepPattern FindPattern(std::span<const StepToken> sequence);

@@ -14,8 +14,7 @@
 //               last submission and last ordering call; submissions whose work has not come yet,
 //               and those of many operations (graphs, copies) of which some came in the window
 //   others      stream-waits that no operation of their stream has followed, the last record of
-//   each
-//               CUDA event, operations without times until their stream goes on
+//               each CUDA event, operations without times until their stream goes on
 // and as state: what is left of a blocking call to be charged (rule 6), sums, places, wait rows.
 //
 // The same figures as Analyse(), to the nanosecond, for busy and idle time, breakdown, gaps, parts,
@@ -26,13 +25,18 @@
 //   - a dependency on work that was over before the records at hand begin
 //   - kernels of one call, outside of graphs, that start further apart than is looked ahead
 //   - host samples speak for kSampleReachNs around them: where windows are shorter than that, a
-//   line
-//     may be that of another sample
+//     line may be that of another sample
 //   - an idle time in which more than WindowLimits::most_calls calls were made by others: it is
-//   cut,
-//     what lies before the cut is `unknown`, and the count of gaps is one too high (cut_gaps)
-// Of gaps the longest WindowLimits::kept_gaps are listed. Steps are not looked for; the verdict
-// speaks of the whole window.
+//     cut, what lies before the cut is `unknown`, and the count of gaps is one too high (cut_gaps)
+// Of gaps the longest WindowLimits::kept_gaps are listed.
+//
+// Steps are those of step_tracker.h: the same as in Analyse() for up to WindowLimits::learnt_ops
+// operations of a device. The verdict is that of Analyse(), steady part and warm-up included
+// (run_phases.h), but for this: the idle time of the steady part has the causes that it has in the
+// run (Analyse() attributes it once more, as if nothing had been before: a blocking call from
+// before may be charged differently), its steps are those of the run that lie inside of it, calls
+// count as waits of it if they end in it, and where no window lies between, an operation across its
+// borders counts as outside.
 #ifndef GPUPROBE_TOOLS_WINDOWED_WINDOWED_ANALYSIS_H_
 #define GPUPROBE_TOOLS_WINDOWED_WINDOWED_ANALYSIS_H_
 
@@ -44,6 +48,7 @@
 
 #include "tools/analysis/analysis.h"
 #include "tools/timeline/timeline.h"
+#include "tools/windowed/step_tracker.h"
 
 namespace gpuprobe::tools {
 
@@ -52,6 +57,8 @@ struct WindowLimits {
   size_t kept_gaps = 1'000;        // of each device; some hundred bytes and its parts each
   size_t most_calls = 2'000'000;   // kept for a device that is idle; 56 bytes each
   size_t most_unmatched = 65'536;  // submissions that are remembered until their work comes
+  // Of each device, from which its steps are learnt; of many devices fewer (step_tracker.h).
+  size_t learnt_ops = kLearntOps;
 };
 
 // What is known of a run before its records.
@@ -60,6 +67,8 @@ struct RunOutline {
   Timeline timeline;
   // (process, device): which process has operations where, timed or not.
   std::vector<std::pair<int32_t, int32_t>> process_devices;
+  // How many timed ones, parallel to it; empty: not known, and the run has no steady part.
+  std::vector<uint64_t> operations;
 };
 
 struct RecordWindow {
@@ -79,6 +88,10 @@ struct RecordCounts {
   uint64_t folded_driver_calls = 0;
   uint64_t other_clock = 0;  // operations moved to the untimed ones by LinkCalls()
   uint64_t cut_gaps = 0, unmatched_dropped = 0, waits_given_up = 0;
+  bool several_communicate = false;  // devices: ranks of one job (rank_waits.h)
+  // step_tracker.h
+  uint64_t other_loops = 0, steps_not_listed = 0;
+  uint64_t steps_learnt = 0;  // operations that steps were learnt from where there were more; 0
 };
 
 struct WindowedResult {
@@ -87,6 +100,7 @@ struct WindowedResult {
   // The outline with the records that the analysis names.
   Timeline timeline;
   RecordCounts counts;
+  std::vector<bool> idle_at_samples;  // by sample: was every device idle? Empty: not asked for
 };
 
 class ActivityCounter;
@@ -94,9 +108,10 @@ class ActivityCounter;
 class WindowedAnalysis {
  public:
   // `activity`: is shown each operation and call once, one after the other, by this thread or one
-  // that works for it; may be nullptr.
+  // that works for it; may be nullptr. `with_idle_samples`: WindowedResult::idle_at_samples is
+  // wanted.
   WindowedAnalysis(RunOutline outline, const Options& options, const WindowLimits& limits = {},
-                   ActivityCounter* activity = nullptr);
+                   ActivityCounter* activity = nullptr, bool with_idle_samples = false);
   ~WindowedAnalysis();
   // Takes the records and leaves the memory.
   void Add(RecordWindow&& window);

@@ -59,7 +59,27 @@ absl::StatusOr<Options> Choose(const WindowedOptions& options, Timeline* outline
 
 void AddNotices(const RecordCounts& counts, LoadedRun* run) {
   run->notices.emplace_back(kWindowsNotice);
+  if (counts.several_communicate) {
+    run->notices.emplace_back(
+        "what ranks waited for each other is estimated: in windows their "
+        "collectives are not laid side by side");
+  }
   if (counts.other_clock > 0) run->notices.push_back(OtherClockNotice(counts.other_clock));
+  if (counts.steps_learnt > 0) {
+    run->notices.push_back(absl::StrCat("steps are told by what the first ",
+                                        FormatCount(counts.steps_learnt),
+                                        " operations of a GPU show"));
+  }
+  if (counts.steps_not_listed > 0) {
+    run->notices.push_back(
+        absl::StrCat(FormatPlural(counts.steps_not_listed, "ordinary step"),
+                     " of many not listed; medians and percentiles are those of the listed ones"));
+  }
+  if (counts.other_loops > 0) {
+    run->notices.push_back(absl::StrCat("the steps are those of the loop that took longest; ",
+                                        FormatPlural(counts.other_loops, "other loop"),
+                                        " came before or after it"));
+  }
   if (counts.cut_gaps > 0) {
     run->notices.push_back(
         absl::StrCat(FormatPlural(counts.cut_gaps, "idle time"),
@@ -78,10 +98,21 @@ void AddNotices(const RecordCounts& counts, LoadedRun* run) {
   }
 }
 
+void AddMedianNotice(const ActivityTables& tables, LoadedRun* run) {
+  uint64_t near = 0;
+  for (const ActivityTable* table : {&tables.kernels, &tables.copies, &tables.api}) {
+    for (const ActivityRow& row : table->rows) near += !row.stats.med_exact;
+  }
+  if (near == 0) return;
+  run->notices.push_back(absl::StrCat("medians of ", FormatPlural(near, "row"),
+                                      " with more than 1,024 different durations (~) are within "
+                                      "one part in 128; all else is exact"));
+}
+
 }  // namespace
 
 absl::StatusOr<WindowedRun> LoadInWindows(const InputFiles& files, const WindowedOptions& options) {
-  absl::StatusOr<LoadedOutline> outline = LoadOutline(files);
+  absl::StatusOr<LoadedOutline> outline = LoadOutline(files, options.most_samples);
   if (!outline.ok()) return outline.status();
   LoadedRun& run = *outline->run;
   if (options.prepare) options.prepare(&run.timeline);
@@ -90,6 +121,10 @@ absl::StatusOr<WindowedRun> LoadInWindows(const InputFiles& files, const Windowe
   copy.timeline = run.timeline;
   copy.process_devices.assign(outline->loader->process_devices().begin(),
                               outline->loader->process_devices().end());
+  for (const auto& process_device : copy.process_devices) {
+    const auto count = outline->loader->operations().find(process_device);
+    copy.operations.push_back(count == outline->loader->operations().end() ? 0 : count->second);
+  }
   run.timeline.samples = {};
   const int64_t least_ns = copy.timeline.samples.empty() ? 0 : kSampleReachNs;
 
@@ -102,7 +137,8 @@ absl::StatusOr<WindowedRun> LoadInWindows(const InputFiles& files, const Windowe
   result.options = *chosen;
   std::unique_ptr<ActivityCounter> activity;
   if (options.with_tables) activity = std::make_unique<ActivityCounter>(result.options);
-  WindowedAnalysis analysis(std::move(copy), result.options, options.limits, activity.get());
+  WindowedAnalysis analysis(std::move(copy), result.options, options.limits, activity.get(),
+                            options.with_hot);
 
   Handover handover;
   std::thread reading;
@@ -132,7 +168,12 @@ absl::StatusOr<WindowedRun> LoadInWindows(const InputFiles& files, const Windowe
   found.timeline.inputs = std::move(run.timeline.inputs);
   run.timeline = std::move(found.timeline);
   result.analysis = std::move(found.analysis);
-  if (activity != nullptr) result.tables = activity->Take(run.timeline, result.analysis);
+  if (options.with_hot)
+    result.hot = FindHotLines(run.timeline, result.options, found.idle_at_samples);
+  if (activity != nullptr) {
+    result.tables = activity->Take(run.timeline, result.analysis);
+    AddMedianNotice(result.tables, &run);
+  }
   result.run = std::move(run);
   return result;
 }

@@ -13,7 +13,9 @@
 // has been read beyond the horizon waits. Memory is that of three windows, and of what such records
 // keep waiting: all records since the start of the earliest one.
 //
-// Host samples are held for the whole run: 72 bytes each, a few hundred a second.
+// Host samples and the ranges that markers make are held for the whole run: 72 bytes each of up to
+// kMostHostSamples (trace_loader.h), of more every other one and so on (load_samples.h); 40 bytes
+// a range.
 #ifndef GPUPROBE_TOOLS_WINDOWED_WINDOWED_RUN_H_
 #define GPUPROBE_TOOLS_WINDOWED_WINDOWED_RUN_H_
 
@@ -24,23 +26,24 @@
 #include "absl/status/statusor.h"
 #include "tools/analysis/analysis.h"
 #include "tools/figures/activity_stats.h"
+#include "tools/figures/hot.h"
 #include "tools/load/input_files.h"
 #include "tools/load/trace_loader.h"
 #include "tools/windowed/windowed_analysis.h"
 
 namespace gpuprobe::tools {
 
-// A notice of every run that was read so: what it lacks must not look as if it were not there.
-inline constexpr char kWindowsNotice[] =
-    "read in windows: steps, the steady part and warm-up are not looked for, nor what ranks waited "
-    "for each other; the verdict speaks of the whole window";
+// A notice of every run that was read so; what it lacks is said where it lacks something.
+inline constexpr char kWindowsNotice[] = "read in windows, not held at once";
 
 struct WindowedOptions {
   // Of a window, if no record comes late. Smaller ones spend more on what is carried on, larger
   // ones memory: some 60 bytes a record for each of three windows, 300 for the analysis of one.
   size_t records = 131'072;
   WindowLimits limits;
+  size_t most_samples = kMostHostSamples;
   bool with_tables = false;  // those of `kernels`, `copies`, `api`
+  bool with_hot = false;     // that of `hot`
   // Before anything is copied from the outline: native functions get their names.
   std::function<void(Timeline*)> prepare;
   // Asked with the outline and the first records of the run; an error ends it.
@@ -52,6 +55,7 @@ struct WindowedRun {
   Options options;
   Analysis analysis;
   ActivityTables tables;  // empty without with_tables
+  HotReport hot;          // empty without with_hot
 };
 
 // Unimplemented: not gpuprobe's own traces. Other errors as LoadRun().

@@ -15,6 +15,7 @@
 #include "tests/tools/timeline_builder.h"
 #include "tools/analysis/advice.h"
 #include "tools/analysis/analysis.h"
+#include "tools/steps/step_figures.h"
 #include "tools/analysis/verdict.h"
 #include "tools/analysis/verdict_facts.h"
 
@@ -344,6 +345,7 @@ Made Stalled(uint64_t period, Cause cause) {
     now = step.end_ns;
     steps.slow_steps += slow;
     steps.steps.push_back(step);
+    CountStep(step, &steps);
   }
   steps.slow_period = period;
   steps.growth.push_back({cause, 60 * kMs, "train.py:55 in save"});

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tools/report/report.h"
+#include "tools/steps/step_figures.h"
 #include "tools/report/report_gaps.h"
 #include "tools/report/report_parts.h"
 
@@ -153,6 +154,8 @@ Analysis MakeAnalysis() {
     step.cause_ns[static_cast<size_t>(Cause::kHost)] = host_ms * kMs;
     step.cause_ns[static_cast<size_t>(Cause::kSynchronisation)] = 8 * kMs;
     step.slow = end_ms == 99;
+    step.index = steps.count;
+    CountStep(step, &steps);
   }
   steps.median_ns = steps.min_ns = 20 * kMs;
   steps.p90_ns = steps.p99_ns = steps.max_ns = 59 * kMs;

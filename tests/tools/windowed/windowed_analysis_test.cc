@@ -16,89 +16,13 @@
 #include <vector>
 
 #include "tests/tools/random_timeline.h"
+#include "tests/tools/windowed/window_cutter.h"
 #include "tools/figures/activity_counter.h"
 #include "tools/figures/activity_stats.h"
 #include "tools/load/link_calls.h"
 
 namespace gpuprobe::tools {
 namespace {
-
-constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
-
-void Unlink(Timeline* timeline) {
-  for (GpuOp& op : timeline->ops) op.submission = -1;
-  for (SyncOp& sync : timeline->syncs) sync.call = -1;
-}
-
-// `timeline` in windows that end at `horizons`, ascending.
-class Cutter {
- public:
-  Cutter(const Timeline& timeline, std::vector<int64_t> horizons)
-      : t_(timeline), horizons_(std::move(horizons)) {
-    horizons_.push_back(kEnd);
-    for (const HostCall& call : t_.calls) {
-      called_ns_.try_emplace({call.process, call.correlation}, call.start_ns);
-    }
-  }
-
-  RunOutline Outline() const {
-    RunOutline outline;
-    outline.timeline = t_;
-    for (auto* records : {&outline.timeline}) {
-      records->ops.clear();
-      records->calls.clear();
-      records->syncs.clear();
-      records->events.clear();
-      records->overheads.clear();
-      records->untimed.clear();
-    }
-    std::set<std::pair<int32_t, int32_t>> used;
-    for (const GpuOp& op : t_.ops) used.insert({op.process, op.device});
-    for (const UntimedOp& op : t_.untimed) used.insert({op.process, op.device});
-    outline.process_devices.assign(used.begin(), used.end());
-    return outline;
-  }
-
-  size_t count() const { return horizons_.size(); }
-
-  RecordWindow Window(size_t w) const {
-    const int64_t begin = w == 0 ? std::numeric_limits<int64_t>::min() : horizons_[w - 1];
-    const int64_t end = horizons_[w];
-    const auto in = [&](int64_t ns) { return ns >= begin && ns < end; };
-    RecordWindow window;
-    window.horizon_ns = end;
-    const auto take = [&](const auto& from, auto* to) {
-      for (const auto& item : from) {
-        if (in(item.start_ns)) to->push_back(item);
-      }
-    };
-    take(t_.ops, &window.records.ops);
-    take(t_.calls, &window.records.calls);
-    take(t_.syncs, &window.records.syncs);
-    take(t_.overheads, &window.records.overheads);
-    for (const UntimedOp& op : t_.untimed) {
-      if (in(CalledNs(op.process, op.correlation))) window.records.untimed.push_back(op);
-    }
-    for (const CudaEvent& event : t_.events) {
-      if (in(CalledNs(event.process, event.correlation))) window.records.events.push_back(event);
-    }
-    window.devices_to_come.assign(t_.devices.size(), false);
-    for (const GpuOp& op : t_.ops) {
-      if (op.start_ns >= end) window.devices_to_come[static_cast<size_t>(op.device)] = true;
-    }
-    return window;
-  }
-
- private:
-  int64_t CalledNs(int32_t process, uint32_t correlation) const {
-    const auto found = called_ns_.find({process, correlation});
-    return found == called_ns_.end() ? 0 : found->second;
-  }
-
-  const Timeline& t_;
-  std::vector<int64_t> horizons_;
-  std::map<std::pair<int32_t, uint32_t>, int64_t> called_ns_;
-};
 
 using Site = std::tuple<std::string, int64_t, uint64_t, int64_t, std::string, uint64_t>;
 std::multiset<Site> SitesOf(const CauseTotal& cause) {
@@ -281,6 +205,13 @@ TEST_P(RandomWindows, GiveTheFiguresOfTheWhole) {
     c.options.min_gap_ns = 0;
     ExpectSameAsWhole(c.timeline, c.options, Horizons(seed, GetParam()));
   }
+}
+
+// The user's window begins long before the first operation of a device, which others use.
+TEST_P(RandomWindows, KeepWhatOthersDidBeforeTheFirstOperation) {
+  Case c = RandomTimeline(4'774, GetParam()).Make();
+  c.options.min_gap_ns = 0;
+  ExpectSameAsWhole(c.timeline, c.options, Horizons(4'774, GetParam()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Ticks, RandomWindows, testing::Values(1, 7'000, 40'000, 10'000'000));

@@ -22,6 +22,7 @@
 #include "tests/tools/temp_folder.h"
 #include "tests/tools/trace_maker.h"
 #include "tools/report/report.h"
+#include "tools/windowed/records_around.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -181,7 +182,7 @@ class Job {
 
 // Everything that the reports print but what is known to differ: windowed_analysis.h.
 std::string Reports(const LoadedRun& run, Analysis analysis, const Options& options,
-                    const ActivityTables* tables) {
+                    const WindowedRun* windowed) {
   analysis.verdict = Verdict();
   // Of equals, the one that was met first comes first.
   for (DeviceReport& device : analysis.devices) {
@@ -192,10 +193,14 @@ std::string Reports(const LoadedRun& run, Analysis analysis, const Options& opti
     }
   }
   ReportInput input = {run, analysis, options, 0};
-  input.tables = tables;
+  if (windowed != nullptr) {
+    input.tables = &windowed->tables;
+    input.hot = &windowed->hot;
+  }
   std::string all;
   for (const ReportKind kind : {ReportKind::kSummary, ReportKind::kGaps, ReportKind::kWaits,
-                                ReportKind::kKernels, ReportKind::kCopies, ReportKind::kApi}) {
+                                ReportKind::kKernels, ReportKind::kCopies, ReportKind::kApi,
+                                ReportKind::kSteps, ReportKind::kHot, ReportKind::kInfo}) {
     for (const Format format : {Format::kText, Format::kJson, Format::kCsv}) {
       all += RenderReport(kind, format, input);
     }
@@ -223,13 +228,16 @@ void ExpectSameReports(const std::vector<std::string>& paths, const Options& opt
   const std::string expected = Reports(*whole, Analyse(whole->timeline, options), options, nullptr);
 
   WindowedOptions windows = windowed_options;
-  windows.with_tables = true;
+  windows.with_tables = windows.with_hot = true;
   windows.choose = [&](const Timeline&) { return options; };
   auto found = LoadInWindows(FindInputFiles(paths), windows);
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->analysis.internal_error, "");
   EXPECT_EQ(std::erase(found->run.notices, kWindowsNotice), 1u);
-  ExpectSameLines(expected, Reports(found->run, found->analysis, found->options, &found->tables));
+  std::erase_if(found->run.notices,
+                [](const std::string& n) { return n.starts_with("what ranks waited"); });
+  ExpectSameLines(expected, Reports(found->run, found->analysis, found->options, &*found));
+  EXPECT_EQ(found->analysis.verdict.kind, Analyse(whole->timeline, options).verdict.kind);
   EXPECT_EQ(found->run.complete(), whole->complete());
   EXPECT_EQ(found->run.folded_driver_calls, whole->folded_driver_calls);
 }
@@ -299,6 +307,35 @@ TEST(LoadInWindows, ReadsTracesOfTheRepository) {
   }
 }
 
+TEST(LoadInWindows, FoldsHostSamplesOfWhichThereAreTooMany) {
+  const std::string path =
+      std::string(GPUPROBE_SOURCE_DIR) + "/tests/testdata/format_v1_samples.gpuprobe";
+  const auto whole = LoadRun(FindInputFiles({path}));
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  WindowedOptions windows = Windows(1'000);
+  windows.most_samples = whole->timeline.samples.size() / 4;
+  const auto found = LoadInWindows(FindInputFiles({path}), windows);
+  ASSERT_TRUE(found.ok()) << found.status();
+  const auto sums = [](const Timeline& timeline) {
+    std::map<int32_t, std::vector<int64_t>> by_thread;
+    for (const HostSample& sample : timeline.samples) {
+      std::vector<int64_t>& sum = by_thread[sample.thread];
+      sum.resize(4);
+      sum[0] += sample.interval_ns;
+      sum[1] += sample.cpu_ns;
+      sum[2] += sample.runnable_ns;
+      sum[3] = sample.time_ns;
+    }
+    return by_thread;
+  };
+  EXPECT_LE(found->run.timeline.samples.size(), windows.most_samples);
+  EXPECT_EQ(sums(found->run.timeline), sums(whole->timeline));
+  const auto& notices = found->run.notices;
+  EXPECT_TRUE(std::any_of(notices.begin(), notices.end(), [](const std::string& notice) {
+    return notice.starts_with("host samples: ");
+  }));
+}
+
 TEST(LoadInWindows, KeepsTheLongestGaps) {
   TempFolder folder;
   Job job(2, 411, 60);
@@ -319,6 +356,47 @@ TEST(LoadInWindows, KeepsTheLongestGaps) {
   std::sort(kept.rbegin(), kept.rend());
   EXPECT_EQ(kept, std::vector<int64_t>(lengths.begin(), lengths.begin() + 5));
   EXPECT_EQ(found->analysis.devices[0].all_gaps, lengths.size());
+}
+
+TEST(LoadAround, HasWhatExplainsAGapAsTheWholeRunHas) {
+  for (uint32_t seed = 40; seed < 46 && !testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    TempFolder folder;
+    Job job(seed, 411, 60);
+    job.Run(150);
+    const std::string path = folder.Path("a.gpuprobe");
+    job.Save(path);
+    const auto whole = LoadRun(FindInputFiles({path}));
+    const Analysis expected = Analyse(whole->timeline, {});
+    const std::vector<Gap>& gaps = expected.devices[0].gaps;
+    const Gap& gap = gaps[gaps.size() / 2];
+    AroundOptions options;
+    options.context = 800;
+    const auto around = LoadAround(FindInputFiles({path}), {gap.begin_ns, gap.end_ns}, options);
+    ASSERT_TRUE(around.ok()) << around.status();
+    EXPECT_LT(around->timeline.ops.size(), whole->timeline.ops.size());
+    const Analysis here = Analyse(around->timeline, {});
+    const auto explain = [&](const LoadedRun& run, const Analysis& analysis) {
+      ReportInput input = {run, analysis, {}, 0};
+      input.explain = GapChoice{1, gap.begin_ns};
+      std::string csv = RenderReport(ReportKind::kGap, Format::kCsv, input);
+      const std::string text = RenderReport(ReportKind::kGap, Format::kText, input);
+      return csv + text.substr(text.find("  before"));
+    };
+    EXPECT_EQ(explain(*around, here), explain(*whole, expected));
+  }
+}
+
+TEST(LoadAround, RefusesMoreThanItMayHold) {
+  TempFolder folder;
+  Job job(2, 411, 60);
+  job.Run(50);
+  const std::string path = folder.Path("a.gpuprobe");
+  job.Save(path);
+  AroundOptions options;
+  options.most = 100;
+  EXPECT_TRUE(absl::IsResourceExhausted(
+      LoadAround(FindInputFiles({path}), {kBegin, kBegin + 1'000'000'000}, options).status()));
 }
 
 TEST(LoadInWindows, SaysThatItGaveWaitsUp) {
