@@ -247,7 +247,9 @@ bool FrameDumper::DumpCapture(const CaptureInfo& info) {
   DumpRecord record = {"capture"};
   record.Text("version", info.gpuprobe_version()).Text("door", info.door());
   record.Text("cupti_path", info.cupti_path()).Number("cupti_version", info.cupti_version());
-  record.Signed("driver_version", info.driver_version()).Text("off_reason", info.off_reason());
+  record.Signed("driver_version", info.driver_version())
+      .Text("driver_release", info.driver_release())
+      .Text("off_reason", info.off_reason());
   record.Text("kinds", absl::StrJoin(info.kinds(), " ", outcome));
   record.Text("attributes", absl::StrJoin(info.attributes(), " ", outcome));
   record.Text("settings", absl::StrJoin(info.settings(), " ", setting));

@@ -48,6 +48,7 @@ void ReadCaptureInfo(const CaptureInfo& info, Process* process, ProcessCapture* 
   capture->cupti_path = info.cupti_path();
   capture->cupti_version = info.cupti_version();
   capture->driver_version = info.driver_version();
+  capture->driver_release = info.driver_release();
   capture->off_reason = info.off_reason();
   capture->graph_node_level = info.graph_node_level();
   capture->latency_timestamps = info.latency_timestamps();

@@ -18,10 +18,11 @@ inline constexpr uint32_t kLossWriterFull = 6;
 inline constexpr uint32_t kLossNotReturned = 1000;
 
 struct LossWords {
-  const char* key;   // "cupti_dropped": JSON
-  const char* text;  // "dropped by CUPTI"
-  const char* unit;  // what Loss.count counts: "records", "bytes", "requests"
-  bool hides;        // records that belong into the trace are missing from it
+  const char* key;         // "cupti_dropped": JSON
+  const char* text;        // "dropped by CUPTI"
+  const char* unit;        // what Loss.count counts: "records", "bytes", "requests"
+  bool hides;              // records that belong into the trace are missing from it
+  bool has_errno = false;  // what Loss.detail is
 };
 const LossWords& WordsForLoss(uint32_t cause);
 

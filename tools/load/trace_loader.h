@@ -92,7 +92,8 @@ struct ProcessCapture {
   int32_t local_rank = -1, world_size = 0;
   std::string gpuprobe_version, door, cupti_path, off_reason, end_reason;
   uint32_t cupti_version = 0;
-  int32_t driver_version = 0;
+  int32_t driver_version = 0;  // CUDA's, of imported files: 13000
+  std::string driver_release;  // NVIDIA's: "580.95.05"; empty: not read
   bool graph_node_level = false, latency_timestamps = false;
   bool graph_level_given_up = false;  // graphs as a whole first, node by node later
   std::vector<CaptureSetting> settings;

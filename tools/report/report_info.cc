@@ -3,6 +3,7 @@
 //
 // Can the trace be trusted: what was captured, what was lost and when, clocks, cost, files.
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -34,7 +35,9 @@ std::string CuptiVersion(uint32_t version) {
   return absl::StrFormat("API %d", version);
 }
 
-std::string DriverVersion(int32_t version) {
+std::string DriverVersion(const ProcessCapture& capture) {
+  const int32_t version = capture.driver_version;
+  if (!capture.driver_release.empty()) return absl::StrCat("driver ", capture.driver_release);
   if (version <= 0) return "driver not read";
   return absl::StrFormat("driver for CUDA %d.%d", version / 1000, version % 1000 / 10);
 }
@@ -121,7 +124,7 @@ void AppendImported(const Process& process, const ProcessCapture& capture, int64
              out);
   for (const std::string& warning : capture.warnings) AppendFact("warning", warning, out);
   if (capture.driver_version > 0) {
-    AppendFact("driver", DriverVersion(capture.driver_version), out);
+    AppendFact("driver", DriverVersion(capture), out);
   }
   AppendFact("host calls", Captured(process), out);
   AppendFact("graphs", GraphLevel(capture), out);
@@ -173,7 +176,7 @@ std::string ProcessBlock(const LoadedRun& run, const std::vector<SampledView>& v
   AppendFact("CUPTI",
              absl::StrCat(CuptiVersion(capture.cupti_version), ", ",
                           capture.cupti_path.empty() ? "path unknown" : capture.cupti_path, ", ",
-                          DriverVersion(capture.driver_version)),
+                          DriverVersion(capture)),
              &out);
   AppendFact("kinds", Outcomes(capture.kinds), &out);
   AppendFact("attributes", Outcomes(capture.attributes), &out);
@@ -231,7 +234,12 @@ std::string LossBlock(const LoadedRun& run, int64_t origin) {
                    {"cause", Align::kLeft, true}};
   for (const LossItem& loss : run.timeline.losses) {
     std::string cause = WordsForLoss(loss.cause).text;
-    if (loss.detail != 0) absl::StrAppend(&cause, " (detail ", loss.detail, ")");
+    if (WordsForLoss(loss.cause).has_errno && loss.detail > 0 && loss.detail < 200) {
+      absl::StrAppend(&cause, " (errno ", loss.detail, ", ",
+                      std::strerror(static_cast<int>(loss.detail)), ")");
+    } else if (loss.detail != 0) {
+      absl::StrAppend(&cause, " (detail ", loss.detail, ")");
+    }
     table.rows.push_back(
         {FormatCount(loss.count), WordsForLoss(loss.cause).unit,
          absl::StrCat(run.timeline.processes[static_cast<size_t>(loss.process)].pid),
@@ -389,7 +397,9 @@ void WriteProcess(const LoadedRun& run, const std::vector<SampledView>& views, s
   json->Field("has_sync_records", process.has_sync_records);
   json->Field("gpuprobe_version", capture.gpuprobe_version).Field("door", capture.door);
   json->Field("cupti_path", capture.cupti_path).Field("cupti_version", capture.cupti_version);
-  json->Field("driver_version", capture.driver_version).Field("off_reason", capture.off_reason);
+  json->Field("driver_version", capture.driver_version)
+      .Field("driver_release", capture.driver_release)
+      .Field("off_reason", capture.off_reason);
   json->Field("graph_node_level", capture.graph_node_level);
   json->Field("graph_level_given_up", capture.graph_level_given_up);
   json->Field("latency_timestamps", capture.latency_timestamps);
