@@ -16,7 +16,7 @@ const LossWords& WordsForLoss(uint32_t cause) {
       {"undecodable", "activity data of unknown layout", "bytes", true},
       {"unknown_kind", "records of a kind that is not stored", "records", false},
       {"writer_full", "more than the writer holds in one flush period", "records", true},
-      {"write_failed", "the trace file could not be written", "records", true, true},
+      {"write_failed", "the trace could not be written", "records", true, true},
       {"size_cap", "the trace reached its size limit", "records", true, true},
       {"name_table_full", "kernel names replaced (name table full)", "records", false},
       {"discarded", "activity data discarded for want of a buffer", "bytes", true},

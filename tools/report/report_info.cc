@@ -235,8 +235,7 @@ std::string LossBlock(const LoadedRun& run, int64_t origin) {
   for (const LossItem& loss : run.timeline.losses) {
     std::string cause = WordsForLoss(loss.cause).text;
     if (WordsForLoss(loss.cause).has_errno && loss.detail > 0 && loss.detail < 200) {
-      absl::StrAppend(&cause, " (errno ", loss.detail, ", ",
-                      std::strerror(static_cast<int>(loss.detail)), ")");
+      absl::StrAppend(&cause, ": ", std::strerror(static_cast<int>(loss.detail)));
     } else if (loss.detail != 0) {
       absl::StrAppend(&cause, " (detail ", loss.detail, ")");
     }
