@@ -181,7 +181,9 @@ std::string PercentText(double part, double whole) {
 }
 
 std::string CountText(uint64_t count, const char* noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+  std::string digits = std::to_string(count);  // 9,982,487, as the tables below it have it
+  for (size_t at = digits.size(); at > 3;) digits.insert(at -= 3, ",");
+  return digits + " " + noun + (count == 1 ? "" : "s");
 }
 
 std::string DurationText(int64_t ns) {

@@ -147,7 +147,7 @@ TEST(Verdict, LaunchBoundAdvisesFewerSubmissions) {
   const Verdict v = Analyse(b.Build(), {}).verdict;
   EXPECT_EQ(v.kind, "launch_bound");
   EXPECT_TRUE(Contains(v.action, "CUDA graphs")) << v.action;
-  EXPECT_TRUE(Contains(v.evidence, "2000 kernels of 5.00 us on average")) << v.evidence;
+  EXPECT_TRUE(Contains(v.evidence, "2,000 kernels of 5.00 us on average")) << v.evidence;
 }
 
 TEST(Verdict, GapsBetweenQueuedKernelsAreLaunchBoundToo) {
