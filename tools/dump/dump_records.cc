@@ -7,6 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "tools/load/damage_words.h"
 #include "tools/load/loss_causes.h"
 
 namespace gpuprobe::tools {
@@ -45,22 +46,6 @@ std::string Dimensions(uint32_t x, uint32_t y, uint32_t z) {
   return absl::StrCat(x, "x", y, "x", z);
 }
 
-const char* DamageKind(proto::Damage::Kind kind) {
-  switch (kind) {
-    case proto::Damage::Kind::kTornTail:
-      return "torn_tail";
-    case proto::Damage::Kind::kCorrupt:
-      return "corrupt";
-    case proto::Damage::Kind::kMissing:
-      return "missing";
-    case proto::Damage::Kind::kForeignData:
-      return "foreign_data";
-    case proto::Damage::Kind::kNoEnd:
-      return "no_end";
-  }
-  return "unknown";
-}
-
 }  // namespace
 
 bool TellsOfLoss(const proto::Frame& frame) {
@@ -79,7 +64,7 @@ DumpRecord FileRecord(const proto::TraceReader& reader) {
 
 DumpRecord DamageRecord(const proto::Damage& damage) {
   DumpRecord record = {"damage"};
-  record.Text("damage", DamageKind(damage.kind))
+  record.Text("damage", DamageKey(damage.kind))
       .Number("offset", damage.offset)
       .Number("bytes", damage.bytes);
   record.NumberIf("frames", damage.frames)

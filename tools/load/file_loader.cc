@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "tools/analysis/analysis.h"
 #include "tools/format/format_units.h"
+#include "tools/load/damage_words.h"
 #include "tools/load/frame_prefetcher.h"
 #include "tools/load/loss_causes.h"
 
@@ -39,41 +40,6 @@ int32_t Last(const std::vector<T>& items) {
 // Id of the frame's dictionary -> id of the Timeline; -1 for what the frame does not define.
 int32_t Lookup(const std::vector<int32_t>& ids, uint32_t id) {
   return id < ids.size() ? ids[id] : -1;
-}
-
-const char* DamageKey(proto::Damage::Kind kind) {
-  switch (kind) {
-    case proto::Damage::Kind::kTornTail:
-      return "torn_tail";
-    case proto::Damage::Kind::kCorrupt:
-      return "corrupt";
-    case proto::Damage::Kind::kMissing:
-      return "missing";
-    case proto::Damage::Kind::kForeignData:
-      return "foreign_data";
-    case proto::Damage::Kind::kNoEnd:
-      return "no_end";
-  }
-  return "unknown";
-}
-
-std::string DamageText(const proto::Damage& damage) {
-  switch (damage.kind) {
-    case proto::Damage::Kind::kTornTail:
-      return absl::StrCat("the last ", FormatBytes(damage.bytes), " at offset ", damage.offset,
-                          " are an incomplete frame");
-    case proto::Damage::Kind::kCorrupt:
-      return absl::StrCat(FormatBytes(damage.bytes), " at offset ", damage.offset, " are damaged");
-    case proto::Damage::Kind::kMissing:
-      return absl::StrCat(FormatPlural(damage.frames, "frame"), " missing before offset ",
-                          damage.offset);
-    case proto::Damage::Kind::kForeignData:
-      return absl::StrCat(FormatBytes(damage.bytes), " at offset ", damage.offset,
-                          " are no trace data");
-    case proto::Damage::Kind::kNoEnd:
-      return "not closed: killed or still running";
-  }
-  return "";
 }
 
 // Is it asked for in the second of two passes? Ranges of markers are not: steps alone use them.
