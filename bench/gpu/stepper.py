@@ -14,7 +14,8 @@ block and none later.
 A measured process answers lines of the FIFO FOLDER/go with lines of JSON on FOLDER/done:
   at first: pid, rss_before_kib (VmRSS before make_step(), that is before CUDA).
   "block OPS COUNT": a quarter of OPS steps to warm up, then COUNT times OPS steps and drain(), each timed, with a
-    fixed piece of Python (a yardstick) timed before and after it. figures: ms a step; yardsticks: us; ops: steps done
+    fixed piece of Python (a yardstick) timed before and after it; of a torch.profiler before and after its window,
+    since its tracer for stacks makes the yardstick three times slower. figures: ms a step; yardsticks: us; ops: steps done
     so far, warm-ups included; cpu_s: user and system time of the process so far, all its threads; rss_kib: VmRSS now.
   anything else: end_at (CLOCK_MONOTONIC), and of a torch.profiler its first window: bytes of the exported trace,
     ops_recorded, and report_s, from the window's end to its table as text. Then it leaves as any Python program.
@@ -111,6 +112,7 @@ class Steps:
     def block(self, ops, count):
         before = self.ops
         figures, yardsticks = [], []
+        outside = yardstick_us() if self.windows else None
         with self.windows.open() if self.windows else contextlib.nullcontext() as window:
             self.some(ops // 4 + 1)
             for _ in range(count):
@@ -121,6 +123,7 @@ class Steps:
                 yardsticks.append((yardstick + yardstick_us()) / 2)
             ended_at = time.monotonic()
         if self.windows:
+            yardsticks = [(outside + yardstick_us()) / 2] * count
             self.windows.keep(window, self.ops - before, ended_at)
         return {"figures": figures, "yardsticks": yardsticks, "ops": self.ops, "cpu_s": cpu_s(), "rss_kib": rss_kib()}
 

@@ -11,9 +11,10 @@ FLOOR_OF = {"gpuprobe, GPU work only": "floor, GPU work only"}
 HEADER = ("profiler", "turns", "median", "of none", "of floor", "CPU of none", "CPU +", "bytes a kernel",
           "bytes an operation", "RSS +MiB", "end s", "report s")
 EXPLAINED = """
-median: as the clock has it, in the heading's unit. of none, of floor: ratio within a turn, over yardsticks where the
-host's speed matters; median and 95 % interval over turns and sets. CPU: user and system time of the process, all its
-threads, per operation, as a ratio and in the unit of the median. RSS: resident memory after the last block, less that
+median: as the clock has it, in the heading's unit. of none, of floor: ratio within a turn; where the host's speed
+matters, of figures over their yardsticks to the power with which they follow them in these very lines; median and 95 %
+interval over turns and sets. CPU: user and system time of the process, all its threads, per operation, as a ratio and
+in the unit of the median. RSS: resident memory after the last block, less that
 of 'none' that came through the same door (forked, or a process of its own). end: from the last block to the process's
 end, profiler included; report: to the first line of the profiler's report (torch.profiler: of its table, from the end
 of its window). Bytes: on disk; a tool that does not count kernels recorded the same steps as gpuprobe."""
@@ -36,7 +37,8 @@ class Raw:
         self.ends = [line for line in mine if line["kind"] == "end"]
         described = [line for line in mine if line["kind"] == "workload"]
         self.unit = described[0]["unit"] if described else "?"
-        self.yardsticks = bool(described and described[0]["yardsticks"])
+        beside = bool(described and described[0]["yardsticks"])
+        self.exponent = ratios.exponent_of(self.blocks) if beside else 0.0
 
     def blocks_of(self, profiler):
         return [block for block in self.blocks if block["profiler"] == profiler]
@@ -68,7 +70,7 @@ class Raw:
         return statistics.median(found) / 1024 if found else None
 
     def compared(self, profiler, base, of):
-        pairs = ratios.paired(self.blocks_of(profiler), self.blocks_of(base), ratios.ratio(of, self.yardsticks))
+        pairs = ratios.paired(self.blocks_of(profiler), self.blocks_of(base), ratios.ratio(of, self.exponent))
         return ratios.interval_of_sets(pairs)
 
     def added_cpu(self, profiler):
@@ -107,7 +109,8 @@ def table(lines, workload):
     if not raw.blocks:
         return
     sets = len({block["set"] for block in raw.blocks})
-    yield f"\n## {workload} ({raw.unit}), {sets} {'set' if sets == 1 else 'sets'} of processes\n"
+    over = f", over yardsticks to the power {raw.exponent:.2f}" if raw.exponent else ""
+    yield f"\n## {workload} ({raw.unit}), {sets} {'set' if sets == 1 else 'sets'} of processes{over}\n"
     yield "| " + " | ".join(HEADER) + " |"
     yield "|---" * len(HEADER) + "|"
     for profiler in dict.fromkeys([*PROFILERS, *(block["profiler"] for block in raw.blocks)]):

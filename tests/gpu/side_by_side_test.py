@@ -371,9 +371,30 @@ class Tables(unittest.TestCase):
         self.assertEqual("2.000 [2.000, 2.000]", cells["CPU of none"])
         self.assertEqual(("22.50", "1.00", "3"), (cells["median"], cells["CPU +"], cells["turns"]))
 
+    def test_figures_that_follow_the_yardstick_half_way_are_compared_so(self):
+        lines = [{"kind": "workload", "workload": "w", "unit": "ms a step", "yardsticks": True}]
+        speeds = {"none": (1.0, 1.7, 1.2, 2.0), "gpuprobe": (1.9, 1.1, 1.6, 1.3)}
+        for turn in range(4):
+            for name, base in (("none", 10), ("gpuprobe", 15)):
+                speed = speeds[name][turn]
+                lines.append(block(name, 0, turn, [base * speed ** 0.5], [100 * speed]))
+        self.assertAlmostEqual(0.5, tables.Raw(lines, "w").exponent)
+        self.assertEqual("1.500 [1.500, 1.500]", self.cells(lines, "gpuprobe")["of none"])
+        self.assertIn(", over yardsticks to the power 0.50", next(tables.table(lines, "w")))
+
+    def test_the_power_of_a_yardstick_stays_between_none_and_in_step(self):
+        def exponent(power):
+            return ratios.exponent_of([block("none", 0, turn, [10 * speed ** power], [speed])
+                                       for turn, speed in enumerate((1.0, 2.0, 3.0))])
+
+        self.assertEqual((0.0, 1.0), (exponent(-1), exponent(2)))
+        self.assertAlmostEqual(0.25, exponent(0.25))
+        # Nothing to fit it to: one figure of each process, or a yardstick that stands still.
+        self.assertEqual(0.0, ratios.exponent_of([block("none", 0, 0, [10]), block("floor", 0, 0, [30], [900])]))
+
     def test_without_yardsticks_figures_are_compared_as_they_are(self):
         lines = [{"kind": "workload", "workload": "w", "unit": "ms a step", "yardsticks": False}]
-        lines += [block("none", 0, 0, [6, 11, 16], [100]), block("floor", 0, 0, [22], [500])]
+        lines += [block("none", 0, 0, [6, 11, 16], [100, 150, 90]), block("floor", 0, 0, [22], [500])]
         self.assertEqual("2.000 [2.000, 2.000]", self.cells(lines, "floor")["of none"])
 
     def test_turns_that_only_one_has_are_left_out(self):
