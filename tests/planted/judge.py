@@ -30,6 +30,8 @@ SAME = {
     "cpu_starved": ("cpu_starved", "input_wait"),
     "gil_wait": ("gil_wait", "synchronisation"),
 }
+# A line of bytecode that calls C functions has both, and its own measure cannot tell them apart.
+AT_THE_SAME_LINE = {"host_python": "host_native", "host_native": "host_python"}
 VAGUE = ("host", "unknown")
 # The first screen, which may name the line behind it.
 SCREEN_LINES = 16
@@ -108,6 +110,16 @@ def line_reported(summary, totals, wanted):
     return next((line for line in wanted if line in seen), seen[0] if seen else "-")
 
 
+def of_lines(totals, wanted):
+    """Idle time of the wanted lines, in ns, whatever the cause."""
+    return sum(
+        ns
+        for _, sites in totals.values()
+        for where, ns in sites.items()
+        if any(line in wanted for line in places(where))
+    )
+
+
 def share_reported(summary, totals, wanted, span, share, expected=()):
     """Of the window: the cause that the verdict names, and those that may be named for it; else all idle time of the
     wanted lines."""
@@ -123,14 +135,9 @@ def share_reported(summary, totals, wanted, span, share, expected=()):
         copying = sum(device["breakdown"]["copy_ns"] for device in summary["devices"])
         return min((named / span, (named + copying) / span), key=lambda s: abs(s - share))
     if named:
-        return named / span
-    of_lines = sum(
-        ns
-        for _, sites in totals.values()
-        for where, ns in sites.items()
-        if any(line in wanted for line in places(where))
-    )
-    return of_lines / span if of_lines else None
+        with_it = totals.get(AT_THE_SAME_LINE.get(kind), (0, {}))[1]
+        return (named + of_lines({kind: (0, with_it)}, wanted)) / span
+    return of_lines(totals, wanted) / span or None
 
 
 def judge(planted, summary, text):

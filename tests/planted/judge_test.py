@@ -156,6 +156,14 @@ class JudgeTest(unittest.TestCase):
         self.causes[0]["cause"] = "launch_latency"
         self.assertAlmostEqual(self.judge().reported_share, 0.84)
 
+    def test_native_code_that_a_line_of_python_calls_counts_with_it(self):
+        self.summary["verdict"]["kind"] = "host_python"
+        self.planted["expected_kind"] = ["host_python"]
+        self.causes[0]["cause"], self.causes[1]["cause"] = "host_python", "host_native"
+        self.assertAlmostEqual(self.judge().reported_share, 0.78)
+        self.causes[1]["sites"][0]["where"] = "train.py:88 in next_batch"
+        self.assertAlmostEqual(self.judge().reported_share, 0.84)
+
     def test_a_verdict_that_is_no_cause_is_held_against_the_time_of_its_lines(self):
         self.summary["verdict"]["kind"] = "warmup"
         self.planted["expected_kind"] = ["warmup"]

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -193,6 +194,35 @@ TEST(Kinds, HostNative) {
   EXPECT_TRUE(Contains(v.action, "make train.py:39 in parse cheaper")) << v.action;
   EXPECT_EQ(Made(Cause::kHostNative, "train.py:55 in save", "os.fsync").Judged().action,
             "write in the background, or less often at train.py:55 in save");
+}
+
+// A loop of bytecode that calls small C functions: one line, two causes.
+TEST(Kinds, PythonAndNativeCodeOfOneLineAreOneFinding) {
+  for (const auto& [cause, other, words] :
+       {std::tuple{Cause::kHostPython, Cause::kHostNative, "native code that it calls"},
+        std::tuple{Cause::kHostNative, Cause::kHostPython, "Python"}}) {
+    Made made(cause, "train.py:26 in tokenize");
+    DeviceReport& d = made.analysis.devices[0];
+    d.causes[0].total_ns = d.causes[0].sites[0].total_ns = 500 * kMs;
+    CauseTotal second{other, 300 * kMs, 40, 10 * kMs, {}};
+    second.sites.push_back({"train.py:26 in tokenize", 250 * kMs, 40, 10 * kMs, -1});
+    d.causes.push_back(second);
+    d.causes.push_back({Cause::kSynchronisation, 20 * kMs, 4, 10 * kMs, {}});
+    const Verdict v = made.Judged();
+    EXPECT_TRUE(Contains(v.evidence, std::string("; another 250 ms there in ") + words))
+        << v.evidence;
+    EXPECT_NEAR(v.upper_bound_speedup, 4.0, 1e-9);
+    EXPECT_EQ(v.runner_up_cause, Cause::kSynchronisation);
+
+    d.causes[1].sites[0].where = "train.py:44 in collate";
+    const Verdict apart = made.Judged();
+    EXPECT_FALSE(Contains(apart.evidence, "another")) << apart.evidence;
+    EXPECT_NEAR(apart.upper_bound_speedup, 2.0, 1e-9);
+    EXPECT_EQ(apart.runner_up_cause, other);
+
+    d.causes[1].sites[0] = {"train.py:26 in tokenize", 9 * kMs, 1, 9 * kMs, -1};
+    EXPECT_NEAR(made.Judged().upper_bound_speedup, 2.0, 1e-9);  // crumbs
+  }
 }
 
 TEST(Kinds, GilWaitBlamesTheHolder) {
