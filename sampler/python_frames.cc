@@ -13,10 +13,12 @@ namespace {
 constexpr int kTries = 10, kWholeTries = 3;
 // The chunks in which frames lie have 16 KiB, or what one huge frame needs
 // (_PyThreadState_PushFrame).
-constexpr uint64_t kMaxChunkBytes = 64 << 10;
-// The innermost part of the window is read twice in a row, the rest before and after: the frames
-// that change most get the shortest time to change in.
-constexpr uint64_t kInnerBytes = 1024;
+constexpr uint64_t kLeastChunkBytes = 16 << 10, kMaxChunkBytes = 64 << 10;
+// The innermost part of the window, and what lies behind it, is read twice in a row but for a look
+// at which frame is innermost; the rest before and after.
+constexpr uint64_t kInnerBytes = 2048;
+// From the frame that was innermost a moment later back to the one that was before.
+constexpr int kMaxCalls = 4;
 
 template <typename T>
 T At(const uint8_t* bytes, uint32_t offset) {
@@ -54,6 +56,8 @@ void PythonFrameWalk::Parse(uint64_t address, const uint8_t* image, PythonFrame*
     const int64_t last = At<int32_t>(image, layout.frame_instruction);
     out->instruction = last < 0 ? -1 : layout.minor == 10 ? last * 2 : last;
     // 3.9: a flag; 3.10: FRAME_EXECUTING or FRAME_UNWINDING.
+    // The generator whose frame it is stands before that (f_gen).
+    if (At<uint64_t>(image, layout.frame_instruction - 8) != 0) out->owner = kGeneratorFrameOwner;
     const auto state = At<int8_t>(image, layout.frame_state);
     out->executing = layout.minor == 9 ? state == 1 : state == 0 || state == 2;
   }
@@ -76,11 +80,13 @@ bool PythonFrameWalk::FindCell(uint64_t thread, Cell* out) const {
 }
 
 // One look at the cell, and whether it is the cell still.
-void PythonFrameWalk::AddCell(const Cell& cell, CellLook* look, size_t* count) {
+void PythonFrameWalk::AddOwner(const Cell& cell, CellLook* look, size_t* count) {
   *look = {};
-  if (cell.owner_address != 0) {
-    memory_->pieces[(*count)++] = {cell.owner_address, &look->owner, sizeof(look->owner)};
-  }
+  if (cell.owner_address == 0) return;
+  memory_->pieces[(*count)++] = {cell.owner_address, &look->owner, sizeof(look->owner)};
+}
+
+void PythonFrameWalk::AddInnermost(const Cell& cell, CellLook* look, size_t* count) {
   memory_->pieces[(*count)++] = {cell.address, &look->innermost, sizeof(look->innermost)};
 }
 
@@ -135,25 +141,26 @@ bool PythonFrameWalk::InWindow(uint64_t address) const {
 
 // The stretch of the chunk around the innermost frame.
 void PythonFrameWalk::PlaceWindow(uint64_t chunk, uint64_t innermost) {
-  window_begin_ = window_end_ = 0;
+  window_begin_ = window_end_ = inner_begin_ = 0;
   if (chunk == 0 || innermost <= chunk || innermost - chunk > kMaxChunkBytes) return;
   const uint64_t frame_end = innermost + layout_->frame_bytes;
-  // Further only within a page that is there in any case: a thread that goes deeper meanwhile.
+  // Further only in memory that is there in any case: a thread that goes deeper meanwhile.
   const uint64_t page_end = ((frame_end - 1) | (kPageBytes - 1)) + 1;
+  const uint64_t there_end = std::max(page_end, chunk + kLeastChunkBytes);
   window_begin_ = innermost - chunk > kWindowBytes ? innermost - kWindowBytes : chunk;
   // No more than was needed at the last look.
   if (hint_->outermost > window_begin_ && hint_->outermost < innermost) {
     window_begin_ = hint_->outermost;
   }
-  window_end_ = std::min(page_end, frame_end + kWindowPastBytes);
+  window_end_ = std::min(there_end, frame_end + kWindowPastBytes);
+  inner_begin_ = frame_end - window_begin_ > kInnerBytes ? frame_end - kInnerBytes : window_begin_;
 }
 
-// Window and hinted frames, twice, and in between which frame is innermost. From the outside to the
-// inside and back: the frames that change most get the shortest time to change in.
+// Window and hinted frames, twice, and in between and behind which frame is innermost. From the
+// outside to the inside and back: the frames that change most get the shortest time to change in.
 bool PythonFrameWalk::ReadPlaces(const Cell& cell) {
   ProcessMemory::Piece* pieces = memory_->pieces;
-  const uint64_t begin = window_begin_, end = window_end_;
-  const uint64_t inner = end - begin > kInnerBytes ? end - kInnerBytes : begin;
+  const uint64_t begin = window_begin_, end = window_end_, inner = inner_begin_;
   uint8_t* first = memory_->window[0];
   uint8_t* second = memory_->window[1];
   uint8_t* to = memory_->images;
@@ -165,11 +172,13 @@ bool PythonFrameWalk::ReadPlaces(const Cell& cell) {
     pieces[count++] = {hint_->addresses[i], to, bytes};
   }
   if (inner != begin) pieces[count++] = {begin, first, inner - begin};
+  AddOwner(cell, &between_, &count);
   if (end != 0) pieces[count++] = {inner, first + (inner - begin), end - inner};
-  AddCell(cell, &between_, &count);
   AddEntries(&count);
+  AddInnermost(cell, &between_, &count);
   if (end != 0) pieces[count++] = {inner, second + (inner - begin), end - inner};
-  if (cell.owner_address != 0) AddCell(cell, &after_, &count);
+  AddInnermost(cell, &after_, &count);
+  AddOwner(cell, &after_, &count);
   if (inner != begin) pieces[count++] = {begin, second, inner - begin};
   for (size_t i = 0; i < hinted_; ++i, to += bytes) {
     pieces[count++] = {hint_->addresses[i], to, bytes};
@@ -248,11 +257,14 @@ PythonFrameWalk::Outcome PythonFrameWalk::ReadAllTwice(const Cell& cell) {
   for (size_t i = count_; i-- > 0; to += bytes) {
     memory_->pieces[count++] = {memory_->frames[i].address, to, bytes};
   }
-  AddCell(cell, &between_, &count);
+  AddOwner(cell, &between_, &count);
   AddEntries(&count);
+  AddInnermost(cell, &between_, &count);
   for (size_t i = 0; i < count_; ++i, to += bytes) {
     memory_->pieces[count++] = {memory_->frames[i].address, to, bytes};
-    if (i == 0 && cell.owner_address != 0) AddCell(cell, &after_, &count);
+    if (i > 0) continue;
+    AddInnermost(cell, &after_, &count);
+    AddOwner(cell, &after_, &count);
   }
   AddGuards(guards_->after, guards_->after_count, &count);
   hinted_ = 0;  // their images are overwritten
@@ -273,16 +285,42 @@ size_t PythonFrameWalk::IndexOf(uint64_t address) const {
   return index;
 }
 
-size_t PythonFrameWalk::Untold(const Cell& cell) const {
-  // From where on is the chain that of the moment between the readings? Not before the frame that
-  // was innermost then. (3.11, 3.12: the structure that holds it lies on the C stack, is found
-  // before it is filled in, and is gone when C returns: it has to say the same a moment later.)
-  size_t untold = IndexOf(between_.innermost);
-  if (cell.owner_address != 0) {
-    if (between_.owner != cell.owner || after_.owner != cell.owner) return count_;
-    untold = std::max(untold, IndexOf(after_.innermost));
+// Whether `caller` has called the function of `inner`, maybe by way of others.
+bool PythonFrameWalk::IsCalledFrom(uint64_t inner, uint64_t caller) const {
+  for (int i = 0; i < kMaxCalls && inner > caller && InWindow(inner); ++i) {
+    PythonFrame frame;
+    Parse(inner, memory_->window[1] + (inner - window_begin_), &frame);
+    if (frame.previous == caller) return true;
+    inner = frame.previous;
   }
-  return UntoldFrom(untold, 0);
+  return false;
+}
+
+size_t PythonFrameWalk::Untold(const Cell& cell) {
+  in_python_call_ = false;
+  moment_ = IndexOf(between_.innermost);
+  if (moment_ == count_) return count_;
+  if (layout_->minor < 11) return UntoldFrom(moment_, moment_);
+  if (between_.owner != cell.owner || after_.owner != cell.owner) return count_;
+  // What the second look says has to follow from what the first one says: the same frame; one that
+  // this has called (the first look's moment is told); or one that it has returned to (the second
+  // look's is). A new structure that is not filled in yet does not.
+  if (after_.innermost != between_.innermost) {
+    const size_t returned_to = IndexOf(after_.innermost);
+    if (returned_to < count_) {
+      moment_ = returned_to;
+      PythonFrame& told = memory_->frames[moment_];
+      const int64_t later = memory_->again[moment_].instruction;
+      // Where it has not gone on, the call that it stands in is that of the frame that returned.
+      in_python_call_ = told.instruction == later;
+      told.instruction = later;
+    } else if (IsCalledFrom(after_.innermost, between_.innermost)) {
+      in_python_call_ = true;
+    } else {
+      return count_;
+    }
+  }
+  return UntoldFrom(moment_, moment_);
 }
 
 size_t PythonFrameWalk::UntoldFrom(size_t begin, size_t restless) const {
@@ -328,7 +366,7 @@ bool PythonFrameWalk::ReadPlacesSomehow(const Cell& cell) {
   if (ReadPlaces(cell)) return true;
   // Where a frame was last time there may be nothing any more.
   hinted_ = 0;
-  window_begin_ = window_end_ = 0;
+  window_begin_ = window_end_ = inner_begin_ = 0;
   return ReadPlaces(cell);
 }
 
@@ -462,7 +500,7 @@ PythonFrameWalk::Result PythonFrameWalk::Walk(uint64_t thread, const Guards& gua
     if (outcome == Outcome::kNoFrames) return Result::kNoFrames;
     if (outcome != Outcome::kRead || !EndsInFunction()) continue;
     first_ = Untold(cell);
-    if (first_ == 0 || (!whole_only && first_ < count_)) return Result::kFrames;
+    if (first_ < count_ && (first_ == moment_ || !whole_only)) return Result::kFrames;
     // Up to 3.10 a frame itself says that it is being executed.
     if (whole_only || layout_->minor > 10) continue;
     inner_unknown_ = true;

@@ -7,10 +7,15 @@
 // more. One that stood at the same instruction both times stood there in between (it was in a
 // call), so at the moment between the two readings the stack was as told. The innermost frame need
 // not be at the same instruction both times; it has to be the same function called by the same
-// frame, so that it is no frame in the making and none that is gone. A thread that calls and
-// returns all the time changes its inner frames between the two readings (they are a fraction of a
-// microsecond apart where frames lie side by side, as from 3.11 on): the walk is tried again, and
-// if it does not hold still, the frames outside the change are what is told.
+// frame, so that it is no frame in the making and none that is gone.
+//
+// Which frame is innermost is looked at once more a moment later (from 3.11 on): it has to be the
+// same; or one that this has called meanwhile (the first look's moment is told); or one that this
+// has returned to (the second look's is). Where frames lie side by side, as they do from 3.11 on,
+// all of this is less than a microsecond.
+//
+// A thread that calls and returns all the time changes its inner frames even so: the walk is tried
+// again, and if it does not hold still, the frames outside the change are what is told.
 //
 // That takes knowing that these are no remains of frames that have gone. Usually they are none,
 // being outside of the one that was innermost between the readings. Where that one is not among
@@ -21,7 +26,7 @@
 //   after all readings, and not left at the look in between, is taken to have been there all the
 //   time, and with it the frame that it holds, which stands in the call.
 //
-// All that is read twice is read in one system call. That takes knowing where: from 3.11 on most
+// All of it is read in one system call. That takes knowing where: from 3.11 on most
 // frames lie in a row below the innermost one; for those that do not, and for all of them before,
 // the addresses of the last look at the thread are tried. Where the innermost one was at the last
 // look is tried first, so that a walk is one system call for most threads.
@@ -43,7 +48,7 @@ struct PythonFrame {
   uint64_t code;
   // 3.11+: address of the instruction; before: its offset in bytes, -1 before the first.
   int64_t instruction;
-  uint8_t owner;   // 3.11+
+  uint8_t owner;   // 3.11+; before: whether it is a generator's
   bool executing;  // up to 3.10; later ones do not tell, and are taken to be
 };
 
@@ -59,7 +64,7 @@ class PythonFrameWalk {
   static constexpr size_t kWindowBytes = 6 << 10;
   static constexpr size_t kPageBytes = 4096;
   static constexpr size_t kHintedThreads = 32;
-  static constexpr size_t kWindowPastBytes = 512;
+  static constexpr size_t kWindowPastBytes = 3072;
   static constexpr size_t kMaxGuards = 8;
   // Calls of the interpreter by C that are looked at, from the innermost outwards.
   static constexpr size_t kMaxEntries = 8;
@@ -111,7 +116,10 @@ class PythonFrameWalk {
   const PythonFrame& frame(size_t index) const { return memory_->frames[first_ + index]; }
   size_t count() const { return count_ - first_; }
   bool cut() const { return cut_; }                               // there are more frames outside
-  bool partial() const { return first_ != 0 || inner_unknown_; }  // inner frames did not hold still
+  // Inner frames did not hold still.
+  bool partial() const { return first_ != moment_ || inner_unknown_; }
+  // The innermost frame stands in a call of a Python function, which has not begun or has ended.
+  bool in_python_call() const { return in_python_call_; }
 
  private:
   enum class Outcome : uint8_t { kRead, kNoFrames, kUnreadable };
@@ -143,13 +151,15 @@ class PythonFrameWalk {
   bool InWindow(uint64_t address) const;
   Cell CellOf(uint64_t thread, uint64_t owner) const;
   bool FindCell(uint64_t thread, Cell* out) const;
-  void AddCell(const Cell& cell, CellLook* look, size_t* count);
+  void AddOwner(const Cell& cell, CellLook* look, size_t* count);
+  void AddInnermost(const Cell& cell, CellLook* look, size_t* count);
   void AddEntries(size_t* count);
   bool FindEntries(uint64_t innermost);
   size_t CommonEntry(uint64_t thread) const;
   void Parse(uint64_t address, const uint8_t* image, PythonFrame* out) const;
-  // The number of inner frames that are to be left out; 0: none, the stack is whole.
-  size_t Untold(const Cell& cell) const;
+  // The number of inner frames that are to be left out; moment_: none that is in the stack.
+  size_t Untold(const Cell& cell);
+  bool IsCalledFrom(uint64_t inner, uint64_t caller) const;
   // The same from frame `begin` on; only frame `restless` may be at another instruction by then.
   size_t UntoldFrom(size_t begin, size_t restless) const;
   bool EndsInFunction() const;
@@ -161,12 +171,14 @@ class PythonFrameWalk {
   const ProcessMemory* process_ = nullptr;
   const PythonLayout* layout_ = nullptr;
   size_t count_ = 0, first_ = 0;
-  bool cut_ = false, inner_unknown_ = false;
+  size_t moment_ = 0;  // the frame that was innermost at the moment that is told
+  bool cut_ = false, inner_unknown_ = false, in_python_call_ = false;
   uint64_t entries_[kMaxEntries] = {};       // the structures, innermost first (3.11, 3.12)
   uint64_t entry_frames_[kMaxEntries] = {};  // what they held between the readings
   size_t entry_count_ = 0;
   CellLook between_ = {}, after_ = {};
   uint64_t window_begin_ = 0, window_end_ = 0;
+  uint64_t inner_begin_ = 0;  // of what is read twice in a row
   // Where the thread's state says which chunk its frames lie in (0: they do not), and which it was
   // at the last reading.
   uint64_t chunk_address_ = 0, chunk_ = 0;

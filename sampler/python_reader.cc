@@ -560,7 +560,7 @@ PythonReader::Read PythonReader::State::Describe(PythonStack* out) {
   out->cut = walk.cut();
   out->in_c_function = false;
   out->partial = walk.partial();
-  bool innermost = !walk.partial();
+  bool innermost = !walk.partial() && !walk.in_python_call();
   for (size_t i = 0; i < walk.count(); ++i) {
     if (checked[i] == nullptr) continue;
     const PythonCodeCache::Entry& entry = *checked[i];
