@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -283,6 +284,18 @@ bool TraceFile::WriteAll(const uint8_t* data, size_t size) {
     }
   }
   return true;
+}
+
+uint64_t TraceFile::room() const {
+  uint64_t limit = max_bytes_;
+  struct rlimit files;
+  // At each frame: the host may change it.
+  if (getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur != RLIM_INFINITY) {
+    const uint64_t allowed = files.rlim_cur;
+    const uint64_t kept = max_bytes_ == UINT64_MAX ? 0 : std::min(kClosingBytes, allowed / 2);
+    limit = std::min(limit, allowed - kept);
+  }
+  return limit > bytes_ ? limit - bytes_ : 0;
 }
 
 bool TraceFile::Append(const uint8_t* data, size_t size) {

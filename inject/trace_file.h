@@ -53,7 +53,9 @@ class TraceFile {
   // For the closing frame, which carries the count of what the size limit cost. Close what is
   // staged before, if room() may be too little for it: else that goes beyond the limit too.
   void LiftSizeLimit() { max_bytes_ = UINT64_MAX; }
-  uint64_t room() const { return max_bytes_ - bytes_; }
+  // Of max_bytes; and of the process's limit on file sizes (RLIMIT_FSIZE) as it is now, short of
+  // which kClosingBytes are kept for the closing frame: the kernel lifts nothing.
+  uint64_t room() const;
 
   bool failed() const { return failed_; }  // for good
   bool full() const { return full_; }      // refused because of max_bytes
@@ -67,6 +69,8 @@ class TraceFile {
 
   static constexpr int64_t kFirstPauseNs = 100'000'000, kLongestPauseNs = 60'000'000'000;
   static constexpr uint32_t kMostTries = 40;
+  // A closing frame has a few hundred bytes, some thousand with the names of the last records.
+  static constexpr uint64_t kClosingBytes = 16 << 10;
 
  private:
   bool Create();

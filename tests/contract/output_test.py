@@ -283,10 +283,22 @@ class LimitTest(OutputTest):
         size = 16 << 10
         result = self.run_into(self.root / "out", ms=1000,
                                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)))
-        trace = self.only_trace(result)
-        self.assertEqual(trace.torn, 0)
+        [trace] = result.traces
+        self.assertEqual((trace.damage, trace.torn, trace.end_reason), ([], 0, "exit"))
         self.assertLessEqual(trace.path.stat().st_size, size)
         self.assertGreater(trace.kernels, 0)
+
+    def test_what_a_limit_on_file_sizes_cost_is_in_the_closing_frame(self):
+        size = 128 << 10
+        result = self.run_into(self.root / "out", ms=2000, options=("threads=2", "batch=500"),
+                               env={"GPUSIM_SET": "kernel_ns=100"},
+                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)))
+        [trace], launched = result.traces, result.fields()["launched"]
+        self.assertLessEqual(trace.path.stat().st_size, size)
+        self.assertEqual((trace.damage, trace.torn, trace.end_reason), ([], 0, "exit"))
+        lost = trace.losses[traces.SIZE_CAP]
+        self.assertGreater(lost, 0)
+        self.assertGreaterEqual(trace.records + lost + trace.losses[traces.CUPTI_DROPPED], 2 * launched)
 
     def test_a_limit_that_the_host_hits_itself_still_signals_it(self):
         script = ("import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)); import signal;"
