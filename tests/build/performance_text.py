@@ -21,7 +21,7 @@ On one H200, as ratios with their 95 % interval: a kernel launch takes {{{SIDE}|
 its time without a profiler, and {{{SIDE}|launch storm, 1|of the floor}} of its time under a CUPTI client that asks for
 the same and throws it away: what it costs is CUPTI's cost. torch.profiler's record kinds cost
 {{{KINDS}|those of torch.profiler|launch, 40}} of gpuprobe's. A GPT training step that is bound by launches took
-{{{SIDE}|GPT step|gpuprobe, of none}} of its time, {{{SIDE}|GPT step|of the floor}} of the floor (two rounds). Matrix products that keep the GPU busy take
+{{{SIDE}|GPT step|gpuprobe, of none}} of its time, {{{SIDE}|GPT step, bound|of the floor}} of the floor. Matrix products that keep the GPU busy take
 {{{PLAIN}|matrix products|ratio}} of their time. A record takes {{{PLAIN}|bytes a record, full|A|range}} bytes on disk,
 and {{{PLAIN}|the drain thread|B|range}} ns of the one thread that writes.
 [bench/RESULTS.md](bench/RESULTS.md) has the machines, the commands, and where a budget is missed or a rival is cheaper.
