@@ -9,8 +9,10 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "proto/format.h"
 #include "tools/format/format_units.h"
 #include "tools/import/kineto_loader.h"
 #include "tools/import/nsys_sqlite.h"
@@ -199,6 +201,16 @@ uint64_t TotalBytes(const std::vector<std::string>& paths) {
   return total;
 }
 
+// A capture that was killed at once is empty; under another name it is nothing of ours.
+absl::Status CheckEmpty(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::file_size(path, error) != 0 || error ||
+      absl::EndsWith(path, proto::kFileSuffix)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(path, ": an empty file, no trace"));
+}
+
 absl::Status LoadFile(const std::string& path, LoadedRun* run, FileLoader* loader,
                       KinetoLoader* kineto) {
   const Source source = DetectSourceOfFile(path);
@@ -216,6 +228,7 @@ absl::Status LoadFile(const std::string& path, LoadedRun* run, FileLoader* loade
     case SourceFormat::kOther:
       break;
   }
+  if (absl::Status status = CheckEmpty(path); !status.ok()) return status;
   return loader->Load(path);
 }
 
@@ -255,7 +268,8 @@ absl::StatusOr<LoadedOutline> LoadOutline(const InputFiles& files, size_t most_s
     const SourceFormat format = DetectSourceOfFile(path).format;
     if (format != SourceFormat::kOther) {
       return absl::UnimplementedError(
-          absl::StrCat(path, ": only gpuprobe's own traces are read in windows"));
+          absl::StrCat(path, ": only gpuprobe's own traces are read in windows (--windows auto reads this "
+                       "at once)"));
     }
   }
   LoadedOutline outline;
@@ -267,7 +281,8 @@ absl::StatusOr<LoadedOutline> LoadOutline(const InputFiles& files, size_t most_s
   outline.loader = std::make_unique<FileLoader>(&run);
   outline.loader->samples()->KeepAtMost(most_samples);
   for (const std::string& path : files.paths) {
-    const absl::Status status = outline.loader->LoadOutline(path);
+    absl::Status status = CheckEmpty(path);
+    if (status.ok()) status = outline.loader->LoadOutline(path);
     if (!status.ok()) run.unusable.push_back(UnusableFile(path, status));
   }
   if (run.timeline.inputs.empty()) return absl::InvalidArgumentError(NothingReadable(run.unusable));

@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "tools/dump/report_dump.h"
@@ -295,13 +296,19 @@ std::string RenderDiff(Format format, const DiffInput& input) {
   return "";
 }
 
+// Of two runs, which one it is about; what cannot be read says so itself.
+int FailOf(const std::string& path, const absl::Status& status) {
+  const std::string message(status.message());
+  return Fail(absl::StrContains(message, path) ? message : absl::StrCat(path, ": ", message));
+}
+
 int Diff(const CommandLine& command) {
   const InputFiles files_a = FindInputFiles({command.paths[0]});
   const InputFiles files_b = FindInputFiles({command.paths[1]});
   const absl::StatusOr<AnalysedRun> a = LoadAndAnalyse(command, files_a);
-  if (!a.ok()) return Fail(std::string(a.status().message()));
+  if (!a.ok()) return FailOf(command.paths[0], a.status());
   const absl::StatusOr<AnalysedRun> b = LoadAndAnalyse(command, files_b);
-  if (!b.ok()) return Fail(std::string(b.status().message()));
+  if (!b.ok()) return FailOf(command.paths[1], b.status());
   const ReportInput input_a = {a->run, a->analysis, a->options, command.top};
   const ReportInput input_b = {b->run, b->analysis, b->options, command.top};
   DiffInput input = {

@@ -79,6 +79,21 @@ std::string WhereAndCall(const ReportInput& input, const GapPart& part) {
   return call.empty() ? where : absl::StrCat(where, ", ", call);
 }
 
+// Of at least min_gap_ns; in windows `listed` has the longest of each GPU alone.
+uint64_t CountGaps(const ReportInput& input) {
+  uint64_t count = 0;
+  for (const DeviceReport& device : input.analysis.devices) count += device.listed_gaps;
+  return count;
+}
+
+// The line below the table.
+std::string MoreGaps(const ReportInput& input, size_t shown, size_t listed) {
+  const uint64_t count = CountGaps(input);
+  if (count <= listed) return MoreLine(shown, listed, 0);
+  return absl::StrCat("... ", FormatCount(count - shown), " more (--top 0 lists the longest ",
+                      FormatCount(listed), ": the run was read in windows)\n");
+}
+
 }  // namespace
 
 std::vector<ListedGap> ListGaps(const ReportInput& input) {
@@ -112,9 +127,15 @@ absl::StatusOr<ListedGap> FindGap(const ReportInput& input) {
     return absl::NotFoundError("no GPU was idle at that time");
   }
   const std::vector<ListedGap> listed = ListGaps(input);
+  if (const uint64_t count = CountGaps(input);
+      choice.rank > listed.size() && choice.rank <= count && count > listed.size()) {
+    return absl::NotFoundError(absl::StrCat(
+        "gap number ", choice.rank, " of ", count, ": read in windows, the longest ",
+        listed.size(), " are kept; ask by a time, or with --windows never"));
+  }
   if (choice.rank < 1 || choice.rank > listed.size()) {
     return absl::NotFoundError(absl::StrCat("no gap number ", choice.rank, ": there are ",
-                                            listed.size(), " of at least ",
+                                            CountGaps(input), " of at least ",
                                             FormatDuration(input.options.min_gap_ns)));
   }
   return listed[choice.rank - 1];
@@ -163,7 +184,7 @@ std::string GapsText(const ReportInput& input) {
          main == nullptr ? "" : WhereAndCall(input, *main)});
   }
   absl::StrAppend(
-      &out, "\n", RenderTable(table, 0, kWideReportWidth), MoreLine(shown, listed.size(), 0),
+      &out, "\n", RenderTable(table, 0, kWideReportWidth), MoreGaps(input, shown, listed.size()),
       "\nLongest first; #: what --explain takes, with the same options; begin: since the run's "
       "first GPU\noperation, as --from takes it; +: with other causes (--format json)\n");
   return out;

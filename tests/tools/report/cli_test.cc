@@ -208,6 +208,9 @@ TEST_F(CliTest, DiffTakesTwoRunsAndItsConditionsDecideTheExitCode) {
   EXPECT_EQ(holds.exit_code, 4) << holds.err;
   EXPECT_THAT(holds.out, HasSubstr("FAIL  kernels>=1"));
   EXPECT_THAT(holds.out, HasSubstr("pass  lost>0"));
+  const Result where = Report({"diff", a, torn, "--from", "9s", "--device", "5"});
+  EXPECT_EQ(where.exit_code, 1);
+  EXPECT_THAT(where.err, HasSubstr(a + ": no device 5 in this run"));
   for (const std::vector<std::string>& wrong :
        std::vector<std::vector<std::string>>{{"diff", a},
                                              {"diff", a, torn, a},
@@ -362,6 +365,40 @@ TEST_F(CliTest, AGapThatIsNotThereIsNamed) {
   EXPECT_THAT(none.out, IsEmpty());
   EXPECT_THAT(none.err, HasSubstr("no gap number 1000000"));
   EXPECT_THAT(Report({"gaps", "--explain", "9000s", trace}).err, HasSubstr("no GPU was idle"));
+}
+
+// Of the gaps of a run that is read in windows the longest thousand of each GPU are kept.
+TEST_F(CliTest, WhatWindowsDoNotKeepOfTheGapsIsNotPromised) {
+  TraceMaker trace;
+  trace.Device(0, 0xab, "NVIDIA H200");
+  for (uint32_t i = 1; i <= 1'202; ++i) {
+    trace.Call("cudaLaunchKernel", MadeClass::kLaunch, kT + i * 40'000, kT + i * 40'000 + 4'000, i);
+    trace.Kernel("_Z3addPf", kT + i * 40'000 + 5'000, kT + i * 40'000 + 25'000, i);
+  }
+  trace.CloseFrame();
+  trace.Finish();
+  const std::string path = Write("a.gpuprobe", trace.bytes());
+  EXPECT_THAT(Report({"gaps", "--top", "1", path}).out,
+              HasSubstr("... 1,200 more (--top 0 lists all)\n"));
+  const Result windows = Report({"gaps", "--top", "1", "--windows", "always", path});
+  EXPECT_THAT(windows.out, HasSubstr("... 1,200 more (--top 0 lists the longest 1,000: the run "
+                                     "was read in windows)\n"));
+  EXPECT_EQ(Report({"gaps", "--explain", "1001", path}).exit_code, 0);
+  const Result unknown = Report({"gaps", "--explain", "1001", "--windows", "always", path});
+  EXPECT_EQ(unknown.exit_code, 1);
+  EXPECT_THAT(unknown.err, HasSubstr("gap number 1001 of 1201: read in windows, the longest 1000 "
+                                     "are kept; ask by a time, or with --windows never"));
+  const Result none = Report({"gaps", "--explain", "1202", "--windows", "always", path});
+  EXPECT_THAT(none.err, HasSubstr("no gap number 1202: there are 1201 of"));
+}
+
+TEST_F(CliTest, AnEmptyFileIsAnEmptyCaptureByItsNameAlone) {
+  EXPECT_EQ(Report({Write("a.gpuprobe", "")}).exit_code, 0);
+  for (const char* windows : {"auto", "always"}) {
+    const Result r = Report({Write("trace.json", ""), "--windows", windows});
+    EXPECT_EQ(r.exit_code, 1);
+    EXPECT_THAT(r.err, HasSubstr("trace.json: an empty file, no trace"));
+  }
 }
 
 TEST_F(CliTest, WrongUsageIsOneWithAHint) {
