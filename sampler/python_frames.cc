@@ -90,6 +90,13 @@ void PythonFrameWalk::AddInnermost(const Cell& cell, CellLook* look, size_t* cou
   memory_->pieces[(*count)++] = {cell.address, &look->innermost, sizeof(look->innermost)};
 }
 
+// Both once more: what calls and returns lie between the looks is made up for from 3.11 on.
+void PythonFrameWalk::AddLaterLook(const Cell& cell, size_t* count) {
+  if (layout_->minor < 11) return;
+  AddInnermost(cell, &after_, count);
+  AddOwner(cell, &after_, count);
+}
+
 // Which frame each entry says is its innermost.
 void PythonFrameWalk::AddEntries(size_t* count) {
   for (size_t i = 0; i < entry_count_; ++i) {
@@ -177,8 +184,7 @@ bool PythonFrameWalk::ReadPlaces(const Cell& cell) {
   AddEntries(&count);
   AddInnermost(cell, &between_, &count);
   if (end != 0) pieces[count++] = {inner, second + (inner - begin), end - inner};
-  AddInnermost(cell, &after_, &count);
-  AddOwner(cell, &after_, &count);
+  AddLaterLook(cell, &count);
   if (inner != begin) pieces[count++] = {begin, second, inner - begin};
   for (size_t i = 0; i < hinted_; ++i, to += bytes) {
     pieces[count++] = {hint_->addresses[i], to, bytes};
@@ -262,9 +268,7 @@ PythonFrameWalk::Outcome PythonFrameWalk::ReadAllTwice(const Cell& cell) {
   AddInnermost(cell, &between_, &count);
   for (size_t i = 0; i < count_; ++i, to += bytes) {
     memory_->pieces[count++] = {memory_->frames[i].address, to, bytes};
-    if (i > 0) continue;
-    AddInnermost(cell, &after_, &count);
-    AddOwner(cell, &after_, &count);
+    if (i == 0) AddLaterLook(cell, &count);
   }
   AddGuards(guards_->after, guards_->after_count, &count);
   hinted_ = 0;  // their images are overwritten
@@ -285,7 +289,8 @@ size_t PythonFrameWalk::IndexOf(uint64_t address) const {
   return index;
 }
 
-// Whether `caller` has called the function of `inner`, maybe by way of others.
+// Whether `caller` has called the function of `inner`, maybe by way of others. The window may have
+// been read before `inner` came there: then it tells of an earlier call at that place.
 bool PythonFrameWalk::IsCalledFrom(uint64_t inner, uint64_t caller) const {
   for (int i = 0; i < kMaxCalls && inner > caller && InWindow(inner); ++i) {
     PythonFrame frame;

@@ -11,8 +11,7 @@
 //
 // Which frame is innermost is looked at once more a moment later (from 3.11 on): it has to be the
 // same; or one that this has called meanwhile (the first look's moment is told); or one that this
-// has returned to (the second look's is). Where frames lie side by side, as they do from 3.11 on,
-// all of this is less than a microsecond.
+// has returned to (the second look's is).
 //
 // A thread that calls and returns all the time changes its inner frames even so: the walk is tried
 // again, and if it does not hold still, the frames outside the change are what is told.
@@ -26,10 +25,10 @@
 //   after all readings, and not left at the look in between, is taken to have been there all the
 //   time, and with it the frame that it holds, which stands in the call.
 //
-// All of it is read in one system call. That takes knowing where: from 3.11 on most
-// frames lie in a row below the innermost one; for those that do not, and for all of them before,
-// the addresses of the last look at the thread are tried. Where the innermost one was at the last
-// look is tried first, so that a walk is one system call for most threads.
+// All of it is read in one system call. That takes knowing where: from 3.11 on most frames lie in a
+// row below the innermost one; for those that do not, and for all of them before, the addresses of
+// the last look at the thread are tried. Where the innermost one was at the last look is tried
+// first, so that a walk is one system call for most threads.
 #ifndef GPUPROBE_SAMPLER_PYTHON_FRAMES_H_
 #define GPUPROBE_SAMPLER_PYTHON_FRAMES_H_
 
@@ -118,7 +117,8 @@ class PythonFrameWalk {
   bool cut() const { return cut_; }  // there are more frames outside
   // Inner frames did not hold still.
   bool partial() const { return first_ != moment_ || inner_unknown_; }
-  // The innermost frame stands in a call of a Python function, which has not begun or has ended.
+  // As the second look shows, the innermost frame stands in a call of a Python function, which has
+  // not begun or has ended. False: that is not known.
   bool in_python_call() const { return in_python_call_; }
 
  private:
@@ -153,6 +153,7 @@ class PythonFrameWalk {
   bool FindCell(uint64_t thread, Cell* out) const;
   void AddOwner(const Cell& cell, CellLook* look, size_t* count);
   void AddInnermost(const Cell& cell, CellLook* look, size_t* count);
+  void AddLaterLook(const Cell& cell, size_t* count);
   void AddEntries(size_t* count);
   bool FindEntries(uint64_t innermost);
   size_t CommonEntry(uint64_t thread) const;

@@ -18,8 +18,8 @@ CUDA_INJECTION64_PATH before cuInit. In every other set there are processes of t
 (the two doors beside each other) and nsys, which cannot get into a forked one. torch.profiler opens a window around
 each block. --alone has one process alive at a time instead.
 
-Time: each block is taken in units of a fixed piece of work that was timed beside it where the host's speed matters (a
-virtual machine's core is a third slower while its neighbour computes). CPU: getrusage, from the end of a block to the
+Time: where the host's speed matters (a virtual machine's core is a third slower while its neighbour computes) a fixed
+piece of work is timed beside each figure, which is taken as far as it follows that (ratios.exponent_of). CPU: getrusage, from the end of a block to the
 end of the next, so that what a profiler does after a block counts with it. RSS: VmRSS after the last block, less that
 of 'none' of the same set and door. Tables and their columns: tables.py. The floor is a bare CUPTI client that asks for
 the same kinds and drops its buffers.

@@ -14,10 +14,10 @@ EXPLAINED = """
 median: as the clock has it, in the heading's unit. of none, of floor: ratio within a turn; where the host's speed
 matters, of figures over their yardsticks to the power with which they follow them in these very lines; median and 95 %
 interval over turns and sets. CPU: user and system time of the process, all its threads, per operation, as a ratio and
-in the unit of the median. RSS: resident memory after the last block, less that
-of 'none' that came through the same door (forked, or a process of its own). end: from the last block to the process's
-end, profiler included; report: to the first line of the profiler's report (torch.profiler: of its table, from the end
-of its window). Bytes: on disk; a tool that does not count kernels recorded the same steps as gpuprobe."""
+in the unit of the median. RSS: resident memory after the last block, less that of 'none' that came through the same
+door (forked, or a process of its own). end: from the last block to the process's end, profiler included; report: to the
+first line of the profiler's report (torch.profiler: of its table, from the end of its window). Bytes: on disk; a tool
+that does not count kernels recorded the same steps as gpuprobe."""
 
 
 def distinct_sets(lines):

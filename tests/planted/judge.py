@@ -135,8 +135,9 @@ def share_reported(summary, totals, wanted, span, share, expected=()):
         copying = sum(device["breakdown"]["copy_ns"] for device in summary["devices"])
         return min((named / span, (named + copying) / span), key=lambda s: abs(s - share))
     if named:
-        with_it = totals.get(AT_THE_SAME_LINE.get(kind), (0, {}))[1]
-        return (named + of_lines({kind: (0, with_it)}, wanted)) / span
+        other = AT_THE_SAME_LINE.get(kind)
+        with_it = {other: totals[other]} if other in totals and other not in same else {}
+        return (named + of_lines(with_it, wanted)) / span
     return of_lines(totals, wanted) / span or None
 
 

@@ -163,6 +163,9 @@ class JudgeTest(unittest.TestCase):
         self.assertAlmostEqual(self.judge().reported_share, 0.78)
         self.causes[1]["sites"][0]["where"] = "train.py:88 in next_batch"
         self.assertAlmostEqual(self.judge().reported_share, 0.84)
+        # Once, also where both are what is expected.
+        self.planted["expected_kind"] = ["host_python", "host_native"]
+        self.assertAlmostEqual(self.judge().reported_share, 0.84)
 
     def test_a_verdict_that_is_no_cause_is_held_against_the_time_of_its_lines(self):
         self.summary["verdict"]["kind"] = "warmup"

@@ -114,6 +114,15 @@ inline std::vector<Interpreter> FindInterpreters() {
   return result;
 }
 
+// Of a parametrised test: "Python3_12_1_4".
+inline std::string NameOf(const Interpreter& interpreter, size_t index) {
+  std::string name = interpreter.version + "_" + std::to_string(index);
+  for (char& c : name) {
+    if (!isalnum(static_cast<unsigned char>(c))) c = '_';
+  }
+  return "Python" + name;
+}
+
 inline void* ZeroedPages(size_t bytes) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) abort();

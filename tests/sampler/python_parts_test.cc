@@ -112,14 +112,7 @@ TEST_P(PythonLines, AreThoseThatPythonTellsOfItsOwnLibrary) {
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(PythonLines);
 INSTANTIATE_TEST_SUITE_P(, PythonLines, testing::ValuesIn(FindInterpreters()),
-                         [](const testing::TestParamInfo<Interpreter>& tested) {
-                           std::string name =
-                               tested.param.version + "_" + std::to_string(tested.index);
-                           for (char& c : name) {
-                             if (!isalnum(static_cast<unsigned char>(c))) c = '_';
-                           }
-                           return "Python" + name;
-                         });
+                         [](const auto& tested) { return NameOf(tested.param, tested.index); });
 
 TEST(PythonLine, EndsWhateverTheTableHolds) {
   std::mt19937 random(7);

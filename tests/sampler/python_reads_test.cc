@@ -51,7 +51,7 @@ class PythonReads : public testing::TestWithParam<Interpreter> {
   AttachedReader attached_;
 };
 
-TEST_P(PythonReads, OfAThreadThatStandsStillAreFour) {
+TEST_P(PythonReads, OfAThreadThatStandsStillAreFourAtMost) {
   Start(
       "import time\n"
       "def down(n):\n"
@@ -77,7 +77,7 @@ TEST_P(PythonReads, OfAThreadThatNeverStandsStillAreNotManyMore) {
       "def launch(data):\n"
       "  x = 0\n"
       "  for i in range(5):\n"
-      "    x += math.comb(120 + i, 60) & 1 if hasattr(math, 'comb') else i\n"
+      "    x += math.comb(120 + i, 60) & 1\n"
       "    data.sort()\n"
       "  return x\n";
   std::string callee = "launch";
@@ -98,18 +98,9 @@ TEST_P(PythonReads, OfAThreadThatNeverStandsStillAreNotManyMore) {
   }
 }
 
-std::vector<Interpreter> Interpreters() { return FindInterpreters(); }
-
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(PythonReads);
-INSTANTIATE_TEST_SUITE_P(, PythonReads, testing::ValuesIn(Interpreters()),
-                         [](const testing::TestParamInfo<Interpreter>& tested) {
-                           std::string name =
-                               tested.param.version + "_" + std::to_string(tested.index);
-                           for (char& c : name) {
-                             if (!isalnum(static_cast<unsigned char>(c))) c = '_';
-                           }
-                           return "Python" + name;
-                         });
+INSTANTIATE_TEST_SUITE_P(, PythonReads, testing::ValuesIn(FindInterpreters()),
+                         [](const auto& tested) { return NameOf(tested.param, tested.index); });
 
 }  // namespace
 }  // namespace gpuprobe::sampler

@@ -702,18 +702,9 @@ TEST_P(PythonStacks, OfSubinterpretersAreThoseOfTheInnermost) {
   EXPECT_EQ(frames[0].line, 4u);
 }
 
-std::vector<Interpreter> Interpreters() { return FindInterpreters(); }
-
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(PythonStacks);
-INSTANTIATE_TEST_SUITE_P(, PythonStacks, testing::ValuesIn(Interpreters()),
-                         [](const testing::TestParamInfo<Interpreter>& tested) {
-                           std::string name =
-                               tested.param.version + "_" + std::to_string(tested.index);
-                           for (char& c : name) {
-                             if (!isalnum(static_cast<unsigned char>(c))) c = '_';
-                           }
-                           return "Python" + name;
-                         });
+INSTANTIATE_TEST_SUITE_P(, PythonStacks, testing::ValuesIn(FindInterpreters()),
+                         [](const auto& tested) { return NameOf(tested.param, tested.index); });
 
 }  // namespace
 }  // namespace gpuprobe::sampler

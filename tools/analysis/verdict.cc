@@ -382,7 +382,8 @@ class Judgement {
             (verdict_.meanwhile.empty() ? "meanwhile " : "; ") + MeanwhileText(group);
       }
     }
-    SetBound(sums_.Of(cause) + AddTheLinesOther(cause));
+    const int64_t also_ns = AddTheLinesOther(cause);
+    SetBound(sums_.Of(cause) + also_ns);
     Describe(cause, opening);
   }
 

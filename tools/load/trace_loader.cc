@@ -267,10 +267,9 @@ absl::StatusOr<LoadedOutline> LoadOutline(const InputFiles& files, size_t most_s
   for (const std::string& path : files.paths) {
     const SourceFormat format = DetectSourceOfFile(path).format;
     if (format != SourceFormat::kOther) {
-      return absl::UnimplementedError(absl::StrCat(
-          path,
-          ": only gpuprobe's own traces are read in windows (--windows auto reads this "
-          "at once)"));
+      return absl::UnimplementedError(
+          absl::StrCat(path, ": only gpuprobe's own traces are read in windows ",
+                       "(--windows auto reads this at once)"));
     }
   }
   LoadedOutline outline;

@@ -208,7 +208,7 @@ TEST_F(CliTest, DiffTakesTwoRunsAndItsConditionsDecideTheExitCode) {
   EXPECT_EQ(holds.exit_code, 4) << holds.err;
   EXPECT_THAT(holds.out, HasSubstr("FAIL  kernels>=1"));
   EXPECT_THAT(holds.out, HasSubstr("pass  lost>0"));
-  const Result where = Report({"diff", a, torn, "--from", "9s", "--device", "5"});
+  const Result where = Report({"diff", a, torn, "--device", "5"});
   EXPECT_EQ(where.exit_code, 1);
   EXPECT_THAT(where.err, HasSubstr(a + ": no device 5 in this run"));
   for (const std::vector<std::string>& wrong :
