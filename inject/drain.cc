@@ -477,3 +477,7 @@ void Drain::PrintLine() {
 }
 
 }  // namespace gpuprobe::inject
+  } else if (!s_.file_.InPlace()) {
+    n = std::snprintf(line, sizeof line,
+                      "gpuprobe: recorded, but the trace was moved or removed meanwhile: %s\n",
+                      s_.file_.path());

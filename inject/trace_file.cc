@@ -197,6 +197,12 @@ bool TraceFile::IsOurs(int fd) const {
   return syscall(SYS_fstat, fd, &s) == 0 && s.st_dev == device_ && s.st_ino == inode_;
 }
 
+bool TraceFile::InPlace() const {
+  struct stat s;
+  return created_ && syscall(SYS_lstat, path_, &s) == 0 && s.st_dev == device_ &&
+         s.st_ino == inode_;
+}
+
 // The descriptor is not ours any more: it is never closed.
 bool TraceFile::Reopen() {
   fd_ = -1;
