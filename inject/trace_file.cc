@@ -307,6 +307,10 @@ uint64_t TraceFile::room() const {
 bool TraceFile::Append(const uint8_t* data, size_t size) {
   if (size > room()) {
     full_ = true;
+    if (max_bytes_ == UINT64_MAX) {  // lifted, so it is the process's: there is no other reason
+      errno_ = EFBIG;
+      error_text_ = FindFailure(EFBIG).text;
+    }
     errno = EFBIG;  // the writer takes the reason from errno
     return false;
   }
