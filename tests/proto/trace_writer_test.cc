@@ -759,5 +759,20 @@ TEST(TraceWriterTest, CallsAfterFinishDoNothing) {
   EXPECT_EQ(harness.frames.size(), 1u);
 }
 
+// A full disk may have room for a small frame.
+TEST(TraceWriterTest, ARefusedEndIsTriedAgainWithoutItsRecordsWhichAreCounted) {
+  WriterHarness harness;
+  ASSERT_TRUE(harness.Init());
+  harness.writer.OnKernel(SomeKernel(harness.Name("k")));
+  harness.refuse_frames = true;
+  EXPECT_FALSE(harness.writer.Finish("exit", 0));
+  harness.refuse_frames = false;
+  EXPECT_TRUE(harness.writer.Finish("exit", 0));
+  EXPECT_FALSE(harness.writer.Finish("exit", 0));
+  ASSERT_EQ(harness.frames.size(), 1u);
+  EXPECT_EQ(harness.writer.stats().records, 0u);
+  EXPECT_EQ(harness.writer.stats().records_lost, 1u);
+}
+
 }  // namespace
 }  // namespace gpuprobe::proto

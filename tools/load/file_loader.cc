@@ -442,8 +442,10 @@ void FileLoader::LoadPackets(proto::Frame* frame, FileState* file) {
 void FileLoader::AddDamage(const proto::TraceReader& reader) {
   InputFile& input = run_->timeline.inputs[static_cast<size_t>(input_)];
   std::vector<std::string> problems;
+  bool not_closed = reader.counts().frames == 0;
   for (const proto::Damage& damage : reader.damage()) {
     const bool no_end = damage.kind == proto::Damage::Kind::kNoEnd;
+    not_closed = not_closed || no_end;
     // A capture without a record is empty, not incomplete.
     if (no_end && input.records == 0) continue;
     input.damaged_bytes += damage.bytes;
@@ -480,6 +482,7 @@ void FileLoader::AddDamage(const proto::TraceReader& reader) {
   if (input.records == 0 && problems.empty() && !missing && !as_asked &&
       !skipped_copies_.contains(input.path)) {
     ++empty_files_;
+    run_->unclosed_empty += not_closed;
   }
 }
 
@@ -648,8 +651,8 @@ void FileLoader::Finish() {
   if (empty_files_ > 0) {
     run_->notices.push_back(
         absl::StrCat(FormatPlural(empty_files_, "empty capture"),
-                     ": a file without a record (nothing happened, or killed before the "
-                     "first flush)"));
+                     ": a file without a record (nothing happened, killed before the "
+                     "first flush, or no room to write)"));
   }
   SayImpossible();
 }

@@ -483,6 +483,27 @@ TEST_F(CliTest, AnEmptyFileIsAnEmptyCapture) {
   EXPECT_THAT(r.out, HasSubstr("1 empty capture"));
 }
 
+// Killed at once, or no room to write: what it would have held is not known.
+TEST_F(CliTest, AnEmptyCaptureThatWasNotClosedIsNotCalledComplete) {
+  TraceMaker heartbeat, ended;
+  heartbeat.CloseFrame();
+  ended.Finish();
+  const std::string zero = Write("zero.gpuprobe", ""),
+                    open = Write("open.gpuprobe", heartbeat.bytes());
+  for (const std::string& path : {zero, open}) {
+    for (const char* windows : {"never", "always"}) {
+      const Result r = Report({path, "--windows", windows});
+      EXPECT_EQ(r.exit_code, 0) << r.err;
+      EXPECT_THAT(r.out, HasSubstr("1 of 1 file not closed and"));
+      EXPECT_THAT(r.out, Not(HasSubstr("complete")));
+    }
+  }
+  EXPECT_THAT(Report({zero, Write("good.gpuprobe", GoodTrace())}).out,
+              HasSubstr("1 of 2 files not closed and"));
+  EXPECT_THAT(Report({Write("ended.gpuprobe", ended.bytes())}).out,
+              HasSubstr("complete, nothing lost"));
+}
+
 TEST_F(CliTest, ATornFileIsPartialAndSaysWhatIsMissing) {
   const std::string path = Write("torn.gpuprobe", GoodTrace().substr(0, GoodTrace().size() - 40));
   const Result r = Report({path});
