@@ -124,7 +124,7 @@ absl::StatusOr<ListedGap> FindGap(const ReportInput& input) {
           return ListedGap{&device, &*gap};
       }
     }
-    return absl::NotFoundError("no GPU was idle at that time");
+    return absl::NotFoundError("--explain: no GPU was idle at that time");
   }
   const std::vector<ListedGap> listed = ListGaps(input);
   if (const uint64_t count = CountGaps(input);

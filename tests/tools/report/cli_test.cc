@@ -295,15 +295,34 @@ TEST_F(CliTest, WindowsDevicesAndProcessesNarrowTheReport) {
 
 TEST_F(CliTest, AWindowBeyondTheRunIsCutToItWithANotice) {
   const std::string path = Write("a.gpuprobe", GoodTrace());
-  const Result r = Report({"--format", "json", "--from", "@-9223372036854775808", "--to",
-                           "@9223372036854775807", path});
+  const Result r =
+      Report({"--format", "json", "--from", "@0", "--to", "@9223372036854775807", path});
   EXPECT_EQ(r.exit_code, 0) << r.err;
   EXPECT_THAT(r.out, HasSubstr("\"start\":1000000000000,"));
   EXPECT_THAT(r.out, HasSubstr("--from lies before the run: read from its begin, -0.000005s"));
   EXPECT_THAT(r.out, HasSubstr("--to lies behind the run: read to its end, 0.0"));
   EXPECT_THAT(Report({"--to", "100s", path}).out, HasSubstr("! --to lies behind the run"));
-  EXPECT_THAT(Report({"--from", "-1ms", path}).out, HasSubstr("! --from lies before the run"));
   EXPECT_THAT(Report({"--from", "0s", "--to", "5ms", path}).out, Not(HasSubstr("  ! ")));
+}
+
+// Times of `info` from before the first GPU operation are taken, others have no meaning.
+TEST_F(CliTest, ATimeBeforeTheRunIsWrongUsageThatNamesTheOption) {
+  const std::string path = Write("a.gpuprobe", GoodTrace());
+  EXPECT_EQ(Report({"--from", "-0.000005s", path}).exit_code, 0);
+  for (const auto& [option, value] :
+       std::vector<std::pair<std::string, std::string>>{{"--from", "-1s"},
+                                                        {"--from", "@-5"},
+                                                        {"--to", "-1s"},
+                                                        {"--to", "@-5"},
+                                                        {"--explain", "-1s"},
+                                                        {"--explain", "@-5"}}) {
+    const Result r = Report({"gaps", option, value, path});
+    EXPECT_EQ(r.exit_code, 1) << option << value;
+    EXPECT_THAT(r.out, IsEmpty());
+    EXPECT_THAT(r.err, HasSubstr(option));
+  }
+  EXPECT_THAT(Report({"diff", path, path, "--from", "-1s"}).err,
+              HasSubstr(path + ": --from lies before the run; the run was recorded"));
 }
 
 TEST_F(CliTest, AWindowThatLeavesNothingIsAnErrorThatNamesTheRun) {
