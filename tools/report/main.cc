@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -227,13 +230,28 @@ absl::StatusOr<AnalysedRun> AnalyseAtOnce(const CommandLine& command, const Inpu
   return AnalysedRun{*std::move(run), choice->options, choice->times, std::move(analysis), {}, {}};
 }
 
+// What cannot be read at once either says why; but who asks for windows has no room for a large
+// one.
+absl::Status WhyNotInWindows(const InputFiles& files, const absl::Status& not_in_windows) {
+  uint64_t bytes = 0;
+  for (const std::string& path : files.paths) {
+    std::error_code error;
+    const uintmax_t size = std::filesystem::file_size(path, error);
+    bytes += error ? 0 : size;
+  }
+  if (bytes > kLargeTraceBytes) return not_in_windows;
+  const absl::StatusOr<LoadedRun> at_once = LoadRun(files);
+  return at_once.ok() ? not_in_windows : at_once.status();
+}
+
 absl::StatusOr<AnalysedRun> LoadAndAnalyse(const CommandLine& command, const InputFiles& files) {
   if (command.windows == WindowsChoice::kNever) return AnalyseAtOnce(command, files);
   const bool always = command.windows == WindowsChoice::kAlways;
   if (always || IsForWindows(TraceBytes(files), AvailableMemoryBytes())) {
     absl::StatusOr<AnalysedRun> run = AnalyseInWindows(command, files);
-    // Other tools' files among gpuprobe's: said by LoadRun().
-    if (always || !absl::IsUnimplemented(run.status())) return run;
+    // Other tools' files, alone or among gpuprobe's: LoadRun() says more, if it can take them.
+    if (!absl::IsUnimplemented(run.status())) return run;
+    if (always) return WhyNotInWindows(files, run.status());
   }
   return AnalyseAtOnce(command, files);
 }

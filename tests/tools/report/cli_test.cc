@@ -420,6 +420,28 @@ TEST_F(CliTest, AnEmptyFileIsAnEmptyCaptureByItsNameAlone) {
   }
 }
 
+TEST_F(CliTest, WindowsOfForeignFilesGiveTheAdviceThatReadingAtOnceGives) {
+  const std::string trace = Write("a.gpuprobe", GoodTrace());
+  const std::string json = Write("k.json", "{\"traceEvents\": []}");
+  for (const std::vector<std::string>& paths : std::vector<std::vector<std::string>>{
+           {Write("a.nsys-rep", "\x1f\x8bpacked")},
+           {Write("b.nsys-rep", std::string("\xff\xfet\0e\0", 6))},
+           {Write("c.jsonl", "{\"a\": 1}\n{\"b\": 2}\n")},
+           {Write("d.json", "{\"a\": 1}")},
+           {trace, json}}) {
+    std::vector<std::string> arguments = paths;
+    const Result at_once = Report(arguments);
+    arguments.insert(arguments.end(), {"--windows", "always"});
+    const Result windows = Report(arguments);
+    EXPECT_EQ(at_once.exit_code, 1);
+    EXPECT_EQ(windows.exit_code, 1);
+    EXPECT_EQ(windows.err, at_once.err);
+  }
+  // What can be read, but not so.
+  EXPECT_THAT(Report({json, "--windows", "always"}).err,
+              HasSubstr("only gpuprobe's own traces are read in windows (--windows auto reads"));
+}
+
 TEST_F(CliTest, WrongUsageIsOneWithAHint) {
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
            {}, {"--nonsense", "x"}, {"--top"}, {"--format", "xml", "x"}}) {
