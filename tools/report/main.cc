@@ -169,6 +169,13 @@ absl::StatusOr<AnalysedRun> AnalyseInWindows(const CommandLine& command, const I
   if (!run.ok()) return run.status();
   if (absl::Status status = CheckInternal(run->analysis); !status.ok()) return status;
   AddNotices(std::move(chosen.notices), &run->run);
+  const bool with_verdict =
+      command.report == ReportKind::kSummary || command.report == ReportKind::kDiff;
+  if (with_verdict && run->analysis.verdict.estimates_ranks && run->ranks_not_side_by_side) {
+    run->run.notices.emplace_back(
+        "what ranks waited for each other is estimated: in windows their collectives are not laid "
+        "side by side");
+  }
   return AnalysedRun{std::move(run->run),      run->options,           chosen.times,
                      std::move(run->analysis), std::move(run->tables), std::move(run->hot)};
 }

@@ -420,6 +420,50 @@ TEST_F(CliTest, AnEmptyFileIsAnEmptyCaptureByItsNameAlone) {
   }
 }
 
+// Two GPUs that run collectives, back to back; into each second one the second enters so much
+// later.
+std::string TwoRanks(int64_t late_ns) {
+  TraceMaker trace;
+  trace.Device(0, 0xab, "NVIDIA H200");
+  trace.Device(1, 0xac, "NVIDIA H200");
+  int64_t begin_ns = kT;
+  for (uint32_t i = 0; i < 200; ++i) {
+    const int64_t last_ns = begin_ns + 500'000 + i % 2 * late_ns, end_ns = last_ns + 10'000;
+    for (uint32_t device : {0u, 1u}) {
+      const int64_t enter_ns = device == 1 ? last_ns : begin_ns + 500'000;
+      const int64_t call_ns = begin_ns - 9'000 + device * 4'000;
+      const uint32_t correlation = 1 + 4 * i + 2 * device;
+      trace.Call("cudaLaunchKernel", MadeClass::kLaunch, call_ns, call_ns + 1'000, correlation);
+      trace.Call("cudaLaunchKernel", MadeClass::kLaunch, call_ns + 2'000, call_ns + 3'000,
+                 correlation + 1);
+      trace.Kernel("gemm", begin_ns, enter_ns, correlation, device);
+      trace.Kernel("ncclDevKernel_AllReduce", enter_ns, end_ns, correlation + 1, device);
+    }
+    begin_ns = end_ns + 1'000;
+  }
+  trace.CloseFrame();
+  trace.Finish();
+  return trace.bytes();
+}
+
+TEST_F(CliTest, WhatWindowsEstimateOfRanksIsSaidWhereAReportShowsItAlone) {
+  const std::string waiting = Write("a.gpuprobe", TwoRanks(300'000)),
+                    computing = Write("b.gpuprobe", TwoRanks(0));
+  const auto in_windows = [this](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--windows", "always"});
+    return Report(arguments).out;
+  };
+  const std::string notice = "what ranks waited for each other is estimated";
+  EXPECT_THAT(in_windows({waiting}), HasSubstr("Waiting for other ranks: for"));
+  EXPECT_THAT(in_windows({waiting}), HasSubstr(notice));
+  EXPECT_THAT(in_windows({"diff", waiting, computing}), HasSubstr(notice));
+  for (const char* report : {"gaps", "waits", "kernels", "copies", "api", "steps", "hot", "info"}) {
+    EXPECT_THAT(in_windows({report, waiting}), Not(HasSubstr(notice))) << report;
+  }
+  EXPECT_THAT(in_windows({computing}), Not(HasSubstr(notice)));
+  EXPECT_THAT(Report({waiting}).out, Not(HasSubstr(notice)));
+}
+
 TEST_F(CliTest, WindowsOfForeignFilesGiveTheAdviceThatReadingAtOnceGives) {
   const std::string trace = Write("a.gpuprobe", GoodTrace());
   const std::string json = Write("k.json", "{\"traceEvents\": []}");
