@@ -2,12 +2,14 @@
 // Copyright the gpuprobe authors.
 //
 // probe-report: wires command line, loader, analyses and renderers together; decides the exit code.
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -18,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "tools/dump/report_dump.h"
@@ -100,6 +103,16 @@ absl::Status CheckProcess(const Timeline& timeline, const CommandLine& command) 
   return absl::InvalidArgumentError(
       absl::StrCat("no process ", *command.pid,
                    " in this run; it has: ", known.empty() ? "none" : absl::StrJoin(known, ", ")));
+}
+
+// Of a report for people; COLUMNS says it for `| less`, too. 0: as wide as reports are.
+size_t TerminalColumns(const CommandLine& command) {
+  if (command.format != Format::kText || !command.output.empty()) return 0;
+  const char* columns = std::getenv("COLUMNS");
+  uint32_t count = 0;
+  if (columns != nullptr && absl::SimpleAtoi(columns, &count)) return count;
+  struct winsize size = {};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 struct Choice {
@@ -304,7 +317,8 @@ int Report(const CommandLine& command, const InputFiles& files) {
     if (const auto gap = FindGap(input); !gap.ok())
       return Fail(std::string(gap.status().message()));
   }
-  const int written = FinishReport(RenderReport(kind, command.format, input), files.paths, command);
+  const int written =
+      FinishReport(FitLines(RenderReport(kind, command.format, input)), files.paths, command);
   if (written != kExitComplete) return written;
   return ReportComplete(input) ? kExitComplete : kExitPartial;
 }
@@ -350,7 +364,7 @@ int Diff(const CommandLine& command) {
   }
   std::vector<std::string> inputs = files_a.paths;
   inputs.insert(inputs.end(), files_b.paths.begin(), files_b.paths.end());
-  const int written = FinishReport(RenderDiff(command.format, input), inputs, command);
+  const int written = FinishReport(FitLines(RenderDiff(command.format, input)), inputs, command);
   if (written != kExitComplete) return written;
   const bool complete_a = ReportComplete(input_a), complete_b = ReportComplete(input_b);
   if (failed) return kExitConditionHolds;
@@ -377,6 +391,7 @@ int Main(const std::vector<std::string>& arguments) {
   if (!command.ok()) {
     return Fail(absl::StrCat(std::string(command.status().message()), "\ntry probe-report --help"));
   }
+  SetTerminalWidth(TerminalColumns(*command));
   if (command->help) return Print(HelpText());
   if (command->version) return Print("probe-report " GPUPROBE_VERSION "\n");
   if (LooksLikeSubcommand(command->paths.front())) {

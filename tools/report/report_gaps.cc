@@ -165,8 +165,8 @@ std::string GapsText(const ReportInput& input) {
                    {"begin"},
                    {"idle"},
                    {"because", Align::kLeft},
-                   {"before", Align::kLeft},
-                   {"after", Align::kLeft},
+                   {"before", Align::kLeft, false, false, 1},
+                   {"after", Align::kLeft, false, false, 2},
                    {"where", Align::kLeft, true, true}};
   const size_t shown = RowLimit(input, listed.size(), kDefaultRows);
   KernelNames names(input.run.timeline.names);

@@ -194,11 +194,11 @@ std::string ProcessBlock(const LoadedRun& run, const std::vector<SampledView>& v
 std::string FilesBlock(const LoadedRun& run) {
   Table table;
   table.columns = {{"bytes"},
-                   {"frames"},
+                   {"frames", Align::kRight, false, false, 2},
                    {"records"},
-                   {"B/record"},
+                   {"B/record", Align::kRight, false, false, 1},
                    {"damaged"},
-                   {"unknown"},
+                   {"unknown", Align::kRight, false, false, 3},
                    {"state", Align::kLeft},
                    {"file", Align::kLeft, true}};
   for (const InputFile& file : run.timeline.inputs) {

@@ -55,6 +55,8 @@ struct Result {
 
 class CliTest : public ::testing::Test {
  protected:
+  CliTest() { unsetenv("COLUMNS"); }
+
   // `stdout_fd`: -1: collected in Result::out.
   Result Report(const std::vector<std::string>& arguments, int stdout_fd = -1) {
     const std::string out = folder_.Path("stdout"), err = folder_.Path("stderr");
@@ -484,6 +486,32 @@ TEST_F(CliTest, WindowsOfForeignFilesGiveTheAdviceThatReadingAtOnceGives) {
   // What can be read, but not so.
   EXPECT_THAT(Report({json, "--windows", "always"}).err,
               HasSubstr("only gpuprobe's own traces are read in windows (--windows auto reads"));
+}
+
+TEST_F(CliTest, ATextReportKeepsToColumnsAndNothingElseDoes) {
+  const std::string path = Write("a.gpuprobe", GoodTrace());
+  const auto widest = [](const std::string& text) {
+    size_t most = 0;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) most = std::max(most, line.size());
+    return most;
+  };
+  const std::string wide = Report({path}).out, json = Report({path, "--format", "json"}).out,
+                    csv = Report({"kernels", path, "--format", "csv"}).out;
+  EXPECT_GT(widest(wide), 80u);
+  setenv("COLUMNS", "80", 1);
+  for (const char* report : {"summary", "gaps", "waits", "kernels", "copies", "api", "info"}) {
+    EXPECT_LE(widest(Report({report, path}).out), 80u) << report;
+  }
+  EXPECT_EQ(Report({path, "--format", "json"}).out, json);
+  EXPECT_EQ(Report({"kernels", path, "--format", "csv"}).out, csv);
+  const std::string file = folder_.Path("report.txt");
+  EXPECT_EQ(Report({path, "--output", file}).exit_code, 0);
+  EXPECT_EQ(ReadAll(file), wide);
+  for (const char* none : {"", "0", "-5", "wide", "500"}) {
+    setenv("COLUMNS", none, 1);
+    EXPECT_EQ(Report({path}).out, wide) << none;
+  }
 }
 
 TEST_F(CliTest, WrongUsageIsOneWithAHint) {
