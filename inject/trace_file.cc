@@ -199,8 +199,8 @@ bool TraceFile::IsOurs(int fd) const {
 
 bool TraceFile::InPlace() const {
   struct stat s;
-  return created_ && syscall(SYS_lstat, path_, &s) == 0 && s.st_dev == device_ &&
-         s.st_ino == inode_;
+  if (syscall(SYS_lstat, path_, &s) != 0) return errno != ENOENT && errno != ENOTDIR;
+  return s.st_dev == device_ && s.st_ino == inode_;
 }
 
 // The descriptor is not ours any more: it is never closed.

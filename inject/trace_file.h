@@ -67,7 +67,8 @@ class TraceFile {
   // Empty: refused.
   const char* path() const { return path_; }
   uint64_t bytes() const { return bytes_; }
-  // Whether path() still leads to the file that was created: a descriptor is not asked.
+  // Whether path() still leads to the file that was created. A descriptor is not asked, and where
+  // the path may not be followed any more (privileges given up) it is taken to.
   bool InPlace() const;
 
   static constexpr int64_t kFirstPauseNs = 100'000'000, kLongestPauseNs = 60'000'000'000;
