@@ -174,9 +174,15 @@ void DeviceInWindows::Attribute(const WindowContext& context, const AttributionI
   AttributeWindow(input, context.end_ns, context.sample_of_run, context.places, &carry, report);
 }
 
+void DeviceInWindows::ReadSteps(const WindowContext& context, const Timeline& timeline,
+                                const HostView& host, const DeviceActivity& activity,
+                                const DeviceWindow& stretch) {
+  steps.Read({timeline, host, activity, stretch.report, total.window.start_ns,
+              context.last ? kNever : context.end_ns});
+}
+
 void DeviceInWindows::AddUp(const WindowContext& context, const Timeline& timeline,
-                            const HostView& host, const DeviceActivity& activity,
-                            const DeviceWindow& stretch) {
+                            const DeviceActivity& activity, const DeviceWindow& stretch) {
   const DeviceReport& report = stretch.report;
   Collect(context, timeline, report);
   AddToTotal(stretch.sums, &total);
@@ -184,8 +190,6 @@ void DeviceInWindows::AddUp(const WindowContext& context, const Timeline& timeli
   context.start_up.Add(timeline, report, context.phases.steady().start_ns);
   if (context.idle_samples != nullptr) context.idle_samples->Add(report);
   if (context.phases.has_begun()) AddSteady(context, timeline, activity, stretch);
-  steps.Add({timeline, host, activity, report, total.window.start_ns,
-             context.last ? kNever : context.end_ns});
 }
 
 void DeviceInWindows::TellPhases(const RunPhases& phases) {

@@ -32,21 +32,32 @@ StepTracker::StepTracker(int32_t device, size_t learnt_ops, size_t most_listed)
   loop_.steps = StepList(most_listed);
 }
 
-void StepTracker::Add(const MeasuredStretch& stretch) {
+void StepTracker::Read(const MeasuredStretch& stretch) {
   run_begin_ns_ = stretch.run_begin_ns;
-  for (const GapPart& part : stretch.report.parts)
-    cutter_.AddPart(part.begin_ns, part.end_ns, part.cause, part.where);
   TakeSyncs(stretch);
   TakeOps(stretch);
-  const Window so_far = {run_begin_ns_, taken_until_ns_};
   if (state_ == State::kPausing) {
-    cutter_.Restart(taken_until_ns_);
+    then_ = Then::kRestart;
     if (pause_ops_ == 0) state_ = State::kLearning;
   } else if (state_ == State::kLearning) {
-    if (kept_.size() >= learnt_ops_) Decide(so_far, &stretch, stretch.timeline);
+    then_ = Then::kWait;
+    if (kept_.size() >= learnt_ops_) {
+      learnt_a_part_ = true;
+      then_ = Decide({run_begin_ns_, taken_until_ns_}, stretch.timeline);
+    }
   } else {
-    Release(OrderedUntil(stretch));
+    then_ = Then::kRelease;
   }
+  if (then_ == Then::kRelease) ordered_until_ns_ = OrderedUntil(stretch);
+}
+
+void StepTracker::Follow(const std::vector<GapPart>& parts) {
+  for (const GapPart& part : parts) AddPart(part);
+  if (then_ == Then::kRestart) cutter_.Restart(taken_until_ns_);
+  if (then_ == Then::kRelease) Release(ordered_until_ns_);
+  then_ = Then::kWait;
+  for (const GapPart& part : idle_behind_) AddPart(part);
+  idle_behind_.clear();
 }
 
 void StepTracker::TakeSyncs(const MeasuredStretch& stretch) {
@@ -179,6 +190,7 @@ void StepTracker::Release(int64_t before_ns) {
     FinishLoop(taken_until_ns_);
     pause_ops_ = next_pause_ops_ = 0;
     BeginLearning();
+    cutter_.Restart(taken_until_ns_);
   }
 }
 
@@ -195,9 +207,7 @@ void StepTracker::RequeueLearnt() {
   }
 }
 
-void StepTracker::Decide(const Window& so_far, const MeasuredStretch* stretch,
-                         const Timeline& timeline) {
-  learnt_a_part_ |= stretch != nullptr;
+StepTracker::Then StepTracker::Decide(const Window& so_far, const Timeline& timeline) {
   if (DecideByMarkers(timeline, so_far)) {
     state_ = State::kMarked;
   } else if (DecideByPattern(timeline)) {
@@ -205,11 +215,11 @@ void StepTracker::Decide(const Window& so_far, const MeasuredStretch* stretch,
   } else {
     operations_ += learnt_of_lead_;
     GiveUp();
-    return;
+    return Then::kRestart;
   }
   items_ = StepItems();
   kept_ = {};
-  Release(stretch == nullptr ? kNever : OrderedUntil(*stretch));
+  return Then::kRelease;
 }
 
 bool StepTracker::DecideByMarkers(const Timeline& timeline, const Window& so_far) {
@@ -283,7 +293,6 @@ void StepTracker::BeginLearning() {
   kept_ = {};
   queue_.clear();
   for (auto& [process, source] : syncs_) source.syncs.clear();
-  cutter_.Restart(taken_until_ns_);
   state_ = State::kLearning;
 }
 
@@ -309,11 +318,9 @@ void StepTracker::FinishLoop(int64_t run_end_ns) {
 
 void StepTracker::Finish(const Timeline& timeline, const Window& window) {
   run_begin_ns_ = window.start_ns;
-  if (state_ == State::kLearning) {
-    Decide(window, nullptr, timeline);
-  } else if (state_ != State::kPausing) {
+  const bool matching = state_ == State::kMatching || state_ == State::kMarked;
+  if (matching || (state_ == State::kLearning && Decide(window, timeline) == Then::kRelease))
     Release(kNever);
-  }
   FinishLoop(window.end_ns);
 }
 

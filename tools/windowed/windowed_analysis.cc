@@ -81,7 +81,8 @@ class WindowedAnalysis::Impl {
         present_(outline.timeline.devices.size(), false),
         seen_correlation_(outline.timeline.processes.size(), 0),
         communication_names_(CommunicationNames(outline.timeline)),
-        verdict_(outline.timeline.devices.size(), options, communication_names_) {
+        verdict_(outline.timeline.devices.size(), options, communication_names_),
+        behind_(std::thread::hardware_concurrency() > 1) {
     work_.timeline = std::move(outline.timeline);
     work_.timeline.samples.clear();
     const size_t count = work_.timeline.devices.size();
@@ -113,6 +114,7 @@ class WindowedAnalysis::Impl {
   WindowedResult Finish() {
     to_come_.assign(devices_.size(), false);
     Process(kNever, true);
+    behind_.Wait();
     WindowedResult result;
     Timeline& t = work_.timeline;
     t.ops.clear();
@@ -222,8 +224,9 @@ class WindowedAnalysis::Impl {
 
   // --- one window -------------------------------------------------------------------------------
 
-  // Beside this thread, another one: what calls are, while gaps are found; waits, counts and sums,
-  // while gaps are attributed; the check of what was found, while the next window is prepared.
+  // Beside this thread, another one: what calls are, while gaps are found; waits, counts, sums and
+  // the steps' operations, while gaps are attributed. Behind both a third one follows the steps and
+  // checks what was found, while the next window is prepared.
   void Process(int64_t end_ns, bool last) {
     Timeline& t = work_.timeline;
     Link();
@@ -255,7 +258,12 @@ class WindowedAnalysis::Impl {
     side_.Wait();
     const HostView& host = *host_view;
     const HostEvidence evidence(t, host);
+    behind_.Wait();
     side_.Begin([&] {
+      for (size_t a = 0; a < activities.size(); ++a) {
+        if (!stretches[a]) continue;
+        DeviceOf(activities[a]).ReadSteps(context, t, host, activities[a], *stretches[a]);
+      }
       MeasureWaits(end_ns, scope, host, evidence, activities);
       CountRecords(end_ns);
       for (size_t a = 0; a < activities.size(); ++a) {
@@ -272,19 +280,25 @@ class WindowedAnalysis::Impl {
                      &stretches[a]->report);
     }
     side_.Wait();
-    side_.Begin([&] {
-      for (const auto& stretch : stretches) {
-        if (stretch && internal_error_.empty()) internal_error_ = CheckStretch(*stretch);
-      }
-    });
     for (size_t a = 0; a < activities.size(); ++a) {
       if (!stretches[a]) continue;
       DeviceInWindows& device = DeviceOf(activities[a]);
-      device.AddUp(context, t, host, activities[a], *stretches[a]);
+      device.AddUp(context, t, activities[a], *stretches[a]);
       NoticeEnd(activities[a], end_ns, &device);
     }
+    measured_ = std::move(stretches);
+    behind_.Begin([this] { FollowAndCheck(); });
     if (!last) GoOn(host, end_ns, &activities);
-    side_.Wait();
+  }
+
+  // What is left to do of the window that was measured last. Nothing else touches steps meanwhile.
+  void FollowAndCheck() {
+    for (const auto& stretch : measured_) {
+      if (!stretch) continue;
+      devices_[static_cast<size_t>(stretch->report.device)].steps.Follow(stretch->report.parts);
+      if (internal_error_.empty()) internal_error_ = CheckStretch(*stretch);
+    }
+    measured_.clear();
   }
 
   DeviceInWindows& DeviceOf(const DeviceActivity& activity) {
@@ -643,6 +657,7 @@ class WindowedAnalysis::Impl {
   std::unique_ptr<IdleSamples> idle_samples_;
   Places places_;
   std::vector<DeviceInWindows> devices_;
+  std::vector<std::optional<DeviceWindow>> measured_;  // what `behind_` works on
   std::vector<bool> present_;  // by device: has operations without times in scope
   std::vector<uint32_t> seen_correlation_;
   std::vector<bool> to_come_;
@@ -661,6 +676,7 @@ class WindowedAnalysis::Impl {
   RecordCounts counts_;
   std::string internal_error_;
   int64_t previous_ns_ = kLongAgo, horizon_ns_ = kLongAgo;
+  SideThread behind_;  // goes first: it works on what is above
 };
 
 WindowedAnalysis::WindowedAnalysis(RunOutline outline, const Options& options,
