@@ -283,28 +283,31 @@ class Attributor {
 
   void FindQueuedCause(GapView& view) {
     const GpuOp& next = Op(report_.gaps[gap_].next_op);
-    const int32_t before = next.stream >= 0 ? last_on_stream_[next.stream] : -1;
-    const auto wait = stream_waits_.Find(next, before, &stream_waits_cursor_);
-    if (!wait && view.process >= 0 && !timeline_.processes[view.process].has_sync_records &&
+    if (!stream_waits_.HasNone()) {
+      const int32_t before = next.stream >= 0 ? last_on_stream_[next.stream] : -1;
+      if (const auto wait = stream_waits_.Find(next, before, &stream_waits_cursor_))
+        return WaitedFor(*wait, next, view);
+    }
+    if (view.process >= 0 && !timeline_.processes[view.process].has_sync_records &&
         next.start_ns - view.submit_end_ns >= kNoLatencyNs) {
       view.queued = Cause::kUnknown;
       view.queued_where = QueuedUntold();
       view.queued_call = view.submission;
       return;
     }
-    if (!wait) {
-      view.queued = Cause::kLaunchLatency;
-      if (queued_ < 0) queued_ = places_.Id(PlaceKind::kQueued);
-      view.queued_where = queued_;
-      view.queued_call = view.submission;
-      return;
-    }
+    view.queued = Cause::kLaunchLatency;
+    if (queued_ < 0) queued_ = places_.Id(PlaceKind::kQueued);
+    view.queued_where = queued_;
+    view.queued_call = view.submission;
+  }
+
+  void WaitedFor(const StreamWaits::Wait& wait, const GpuOp& next, GapView& view) {
     view.queued = Cause::kDependency;
-    view.queued_call = wait->call;
-    const int32_t place = wait->host_function || next.stream < 0
+    view.queued_call = wait.call;
+    const int32_t place = wait.host_function || next.stream < 0
                               ? places_.Id(PlaceKind::kHostFunction, view.thread)
-                              : places_.Id(PlaceKind::kStreamWait, next.stream, wait->stream);
-    view.queued_where = shown_.OfDependency(place, wait->call, view.submission);
+                              : places_.Id(PlaceKind::kStreamWait, next.stream, wait.stream);
+    view.queued_where = shown_.OfDependency(place, wait.call, view.submission);
   }
 
   // A run may have nothing else between its operations: looked up once.

@@ -5,6 +5,7 @@
 // calls upwards, also those that are not recorded: of PyTorch's every 16th to 26th id was in a
 // trace, with holes of any size between. So a directory of short ranges of ids, each a chain of
 // those in it; calls come nearly in order of their ids, and so the chains lie one behind the other.
+// Where nearly all ids are recorded a range is one id, and there are no chains.
 // Ids that are spread out thinly (a damaged or hostile file) go into a hash map.
 #ifndef GPUPROBE_TOOLS_LOAD_CORRELATION_INDEX_H_
 #define GPUPROBE_TOOLS_LOAD_CORRELATION_INDEX_H_
@@ -34,7 +35,7 @@ class CorrelationIndex {
     const size_t ranges = (last >> range_bits_) + 1;
     if (ranges > expected_ + kFewRanges) return;
     directory_.assign(ranges, kNone);
-    entries_.reserve(expected_);
+    if (range_bits_ > 0) entries_.reserve(expected_);
   }
   // Of what is expected.
   uint32_t highest() const { return highest_; }
@@ -55,6 +56,10 @@ class CorrelationIndex {
       known = &at->second;
     } else {
       uint32_t& first = directory_[(correlation - lowest_) >> range_bits_];
+      if (range_bits_ == 0) {
+        if (first == kNone || (submits && (first & 1) == 0)) first = slot;
+        return;
+      }
       uint32_t at = first;
       while (at != kNone && entries_[at].correlation != correlation) at = entries_[at].next;
       if (at == kNone) {
@@ -95,6 +100,7 @@ class CorrelationIndex {
       return at == sparse_.end() ? kNone : at->second;
     }
     uint32_t at = directory_[(correlation - lowest_) >> range_bits_];
+    if (range_bits_ == 0) return at;
     while (at != kNone && entries_[at].correlation != correlation) at = entries_[at].next;
     return at == kNone ? kNone : entries_[at].slot;
   }
@@ -102,7 +108,8 @@ class CorrelationIndex {
   uint32_t lowest_ = UINT32_MAX, highest_ = 0;
   size_t expected_ = 0;
   uint32_t range_bits_ = 0;
-  std::vector<uint32_t> directory_;  // range of ids -> the entry that was added last
+  // Range of ids -> the entry that was added last; where a range is one id, its slot.
+  std::vector<uint32_t> directory_;
   std::vector<Entry> entries_;
   absl::flat_hash_map<uint32_t, uint32_t> sparse_;
 };

@@ -133,8 +133,9 @@ void StepTracker::Queue(const Timeline& timeline, const GpuOp& op) {
   marked_of_ns_ += op.end_ns - op.start_ns;
   if (process_ >= 0 && op.process != process_) return;
   if (one_stream_ && op.stream != stream_) return;
-  queue_.push_back({SubmittedNs(timeline, op), op.start_ns, op.end_ns, StepWorkOf(timeline, op),
-                    op.correlation, op.graph_id, op.submission >= 0});
+  const uint8_t fits = match_ ? match_->Of(StepWorkOf(timeline, op), op.graph_id) : uint8_t{0};
+  queue_.push_back({SubmittedNs(timeline, op), op.start_ns, op.end_ns, op.correlation,
+                    op.submission >= 0, op.kind == OpKind::kGraph, fits});
 }
 
 // What was submitted before it is at hand.
@@ -195,16 +196,21 @@ void StepTracker::Release(int64_t before_ns) {
 }
 
 // Sets up the state for `process_`, `stream_` and `one_stream_`, and hands over what was kept.
-void StepTracker::RequeueLearnt() {
+std::vector<StepTracker::LearntWork> StepTracker::RequeueLearnt() {
+  std::vector<LearntWork> works;
+  queue_.reserve(kept_.size());
   for (size_t i = 0; i < kept_.size(); ++i) {
     const Kept& kept = kept_[i];
     marked_of_ns_ += kept.end_ns - kept.start_ns;
     if (process_ >= 0 && kept.process != process_) continue;
     if (one_stream_ && kept.stream != stream_) continue;
     const StepItem& item = items_.items[i];
-    queue_.push_back({item.submitted_ns, kept.start_ns, kept.end_ns, items_.WorkOf(item.kind),
-                      item.correlation, item.graph_id, item.has_call == 1});
+    const StepWork& work = items_.WorkOf(item.kind);
+    queue_.push_back({item.submitted_ns, kept.start_ns, kept.end_ns, item.correlation,
+                      item.has_call == 1, work.kind == OpKind::kGraph, 0});
+    works.push_back({item.kind, item.graph_id});
   }
+  return works;
 }
 
 StepTracker::Then StepTracker::Decide(const Window& so_far, const Timeline& timeline) {
@@ -258,7 +264,7 @@ bool StepTracker::DecideByPattern(const Timeline& timeline) {
   stream_ = lead.stream;
   one_stream_ = IsOneStream(streams);
   queue_.clear();
-  RequeueLearnt();
+  const std::vector<LearntWork> works = RequeueLearnt();
   size_t of_lead = 0;
   for (size_t i = 0; i < kept_.size(); ++i) {
     if (kept_[i].process != process_ || (one_stream_ && kept_[i].stream != stream_)) continue;
@@ -278,6 +284,9 @@ bool StepTracker::DecideByPattern(const Timeline& timeline) {
   loop_.confidence = found.pattern.confidence;
   loop_.first_op = items_.ExampleOf(items_.items[first].kind);
   matcher_.emplace(found.rule, run_begin_ns_);
+  match_.emplace(found.rule);
+  for (size_t i = 0; i < queue_.size(); ++i)
+    queue_[i].fits = match_->Of(items_.WorkOf(works[i].kind), works[i].graph_id);
   return true;
 }
 
@@ -309,6 +318,7 @@ void StepTracker::FinishLoop(int64_t run_end_ns) {
   }
   marker_matcher_.reset();
   matcher_.reset();
+  match_.reset();
   if (loop_.steps.count() == 0) return;
   if (longest_) ++other_loops_;
   if (!longest_ || loop_.steps.span_ns() > longest_->steps.span_ns()) longest_ = std::move(loop_);

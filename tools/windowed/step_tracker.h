@@ -116,7 +116,10 @@ class StepTracker {
   Then Decide(const Window& so_far, const Timeline& timeline);
   bool DecideByMarkers(const Timeline& timeline, const Window& so_far);
   bool DecideByPattern(const Timeline& timeline);
-  void RequeueLearnt();
+  struct LearntWork {  // of a queued item
+    uint32_t kind, graph_id;
+  };
+  std::vector<LearntWork> RequeueLearnt();
   void GiveUp();
   void BeginLearning();
   void FinishLoop(int64_t run_end_ns);
@@ -142,6 +145,7 @@ class StepTracker {
   bool one_stream_ = false;
   std::vector<QueuedItem> queue_;
   std::optional<StepMatcher> matcher_;
+  std::optional<StepMatch> match_;
   std::optional<MarkerMatcher> marker_matcher_;
   int64_t marked_of_ns_ = 0;  // time of all operations, in ranges or not
   Loop loop_;
