@@ -35,7 +35,8 @@ class CorrelationIndex {
     const size_t ranges = (last >> range_bits_) + 1;
     if (ranges > expected_ + kFewRanges) return;
     directory_.assign(ranges, kNone);
-    if (range_bits_ > 0) entries_.reserve(expected_);
+    each_ = range_bits_ == 0;
+    if (!each_) entries_.reserve(expected_);
   }
   // Of what is expected.
   uint32_t highest() const { return highest_; }
@@ -49,27 +50,9 @@ class CorrelationIndex {
   // the first.
   void Add(uint32_t correlation, int32_t value, bool submits) {
     const uint32_t slot = static_cast<uint32_t>(value) << 1 | (submits ? 1 : 0);
-    uint32_t* known = nullptr;
-    if (directory_.empty()) {
-      const auto [at, added] = sparse_.try_emplace(correlation, slot);
-      if (added) return;
-      known = &at->second;
-    } else {
-      uint32_t& first = directory_[(correlation - lowest_) >> range_bits_];
-      if (range_bits_ == 0) {
-        if (first == kNone || (submits && (first & 1) == 0)) first = slot;
-        return;
-      }
-      uint32_t at = first;
-      while (at != kNone && entries_[at].correlation != correlation) at = entries_[at].next;
-      if (at == kNone) {
-        entries_.push_back({correlation, slot, first});
-        first = static_cast<uint32_t>(entries_.size() - 1);
-        return;
-      }
-      known = &entries_[at].slot;
-    }
-    if (submits && (*known & 1) == 0) *known = slot;
+    if (!each_) return AddToRange(correlation, slot);
+    uint32_t& known = directory_[correlation - lowest_];
+    if (known == kNone || (submits && (known & 1) == 0)) known = slot;
   }
   // -1: none.
   int32_t Find(uint32_t correlation) const {
@@ -93,14 +76,35 @@ class CorrelationIndex {
   static constexpr size_t kFewRanges = 256;
   static constexpr uint32_t kNone = UINT32_MAX;
 
+  void AddToRange(uint32_t correlation, uint32_t slot) {
+    uint32_t* known = nullptr;
+    if (directory_.empty()) {
+      const auto [at, added] = sparse_.try_emplace(correlation, slot);
+      if (added) return;
+      known = &at->second;
+    } else {
+      uint32_t& first = directory_[(correlation - lowest_) >> range_bits_];
+      uint32_t at = first;
+      while (at != kNone && entries_[at].correlation != correlation) at = entries_[at].next;
+      if (at == kNone) {
+        entries_.push_back({correlation, slot, first});
+        first = static_cast<uint32_t>(entries_.size() - 1);
+        return;
+      }
+      known = &entries_[at].slot;
+    }
+    if ((slot & 1) != 0 && (*known & 1) == 0) *known = slot;
+  }
   uint32_t Slot(uint32_t correlation) const {
     if (correlation < lowest_ || correlation > highest_) return kNone;
+    return each_ ? directory_[correlation - lowest_] : SlotInRange(correlation);
+  }
+  uint32_t SlotInRange(uint32_t correlation) const {
     if (directory_.empty()) {
       const auto at = sparse_.find(correlation);
       return at == sparse_.end() ? kNone : at->second;
     }
     uint32_t at = directory_[(correlation - lowest_) >> range_bits_];
-    if (range_bits_ == 0) return at;
     while (at != kNone && entries_[at].correlation != correlation) at = entries_[at].next;
     return at == kNone ? kNone : entries_[at].slot;
   }
@@ -108,6 +112,7 @@ class CorrelationIndex {
   uint32_t lowest_ = UINT32_MAX, highest_ = 0;
   size_t expected_ = 0;
   uint32_t range_bits_ = 0;
+  bool each_ = false;  // a range is one id
   // Range of ids -> the entry that was added last; where a range is one id, its slot.
   std::vector<uint32_t> directory_;
   std::vector<Entry> entries_;

@@ -3,7 +3,6 @@
 #include "tools/windowed/device_in_windows.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 namespace gpuprobe::tools {
@@ -90,19 +89,16 @@ void AddSums(const WindowContext& context, const Timeline& timeline, const Devic
     ForgetCounted(timeline, context.options, activity, stretch->border_ns, &stretch->sums);
 }
 
-// What Analyse() promises holds for each stretch, its causes being its parts.
+// What Analyse() promises holds for each stretch, its causes being its parts: that these fill the
+// gaps is looked at, so that they are all idle time if none of them is of no gap.
 std::string CheckStretch(const DeviceWindow& stretch) {
+  size_t of_gaps = 0;
+  for (const Gap& gap : stretch.report.gaps) of_gaps += gap.part_count;
+  if (of_gaps != stretch.report.parts.size()) return "parts of idle time are of no gap";
   DeviceReport sums = stretch.sums;
-  std::array<int64_t, kCauseCount> causes_ns = {};
-  for (const GapPart& part : stretch.report.parts)
-    causes_ns[static_cast<size_t>(part.cause)] += part.end_ns - part.begin_ns;
-  for (size_t c = 0; c < kCauseCount; ++c) {
-    if (causes_ns[c] == 0) continue;
-    CauseTotal& total = sums.causes.emplace_back();
-    total.cause = static_cast<Cause>(c);
-    total.total_ns = causes_ns[c];
-    total.sites.push_back({"", causes_ns[c]});
-  }
+  CauseTotal& all = sums.causes.emplace_back();
+  all.total_ns = sums.idle_ns;
+  all.sites.push_back({"", sums.idle_ns});
   return CheckSums(sums, stretch.report);
 }
 
@@ -235,7 +231,7 @@ void DeviceInWindows::Collect(const WindowContext& context, const Timeline& time
   carry.totals.RenumberCalls(renumber);
   for (CauseTotals& totals : carry.earlier) totals.RenumberCalls(renumber);
   for (const GapPart& part : report.parts) {
-    if (IsLoading(timeline, part))
+    if (part.cause == Cause::kBlockingApi && IsLoading(timeline, part))
       context.verdict.AddLoading(report.device, part.begin_ns, part.end_ns);
     if (part.sample < 0) continue;
     if (part.cause != Cause::kInputWait && part.cause != Cause::kCpuStarved) continue;

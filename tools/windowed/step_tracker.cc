@@ -52,11 +52,13 @@ void StepTracker::Read(const MeasuredStretch& stretch) {
 }
 
 void StepTracker::Follow(const std::vector<GapPart>& parts) {
-  for (const GapPart& part : parts) AddPart(part);
+  cutter_.LendParts(parts);
   if (then_ == Then::kRestart) cutter_.Restart(taken_until_ns_);
   if (then_ == Then::kRelease) Release(ordered_until_ns_);
   then_ = Then::kWait;
-  for (const GapPart& part : idle_behind_) AddPart(part);
+  cutter_.KeepParts();
+  for (const GapPart& part : idle_behind_)
+    cutter_.AddPart(part.begin_ns, part.end_ns, part.cause, part.where);
   idle_behind_.clear();
 }
 

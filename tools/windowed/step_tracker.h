@@ -104,9 +104,6 @@ class StepTracker {
   // What Follow() has to do.
   enum class Then : uint8_t { kWait, kRestart, kRelease };
 
-  void AddPart(const GapPart& part) {
-    cutter_.AddPart(part.begin_ns, part.end_ns, part.cause, part.where);
-  }
   void TakeSyncs(const MeasuredStretch& stretch);
   void TakeOps(const MeasuredStretch& stretch);
   void Learn(const Timeline& timeline, const GpuOp& op, int64_t pause_ns);

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -236,7 +237,7 @@ class WindowedAnalysis::Impl {
     std::optional<HostView> host_view;
     side_.Begin([&] { host_view.emplace(t, first_devices_); });
     std::vector<DeviceActivity> activities = CollectActivity(t, options_, scope, Busy::kLeftOut);
-    FindPhases(end_ns);
+    FindPhases(end_ns, activities);
     const WindowContext context = {scope,
                                    options_,
                                    communication_names_,
@@ -312,8 +313,18 @@ class WindowedAnalysis::Impl {
     previous_ns_ = end_ns;
   }
 
-  // The operations of the window, in order of start.
-  void FindPhases(int64_t end_ns) {
+  // The operations of the window, in order of start: those of all devices that are looked at.
+  void FindPhases(int64_t end_ns, const std::vector<DeviceActivity>& activities) {
+    uint64_t count = 0;
+    for (const DeviceActivity& activity : activities) {
+      const auto before = [&](int64_t ns) {
+        return std::partition_point(activity.ops.begin(), activity.ops.end(), [&](int32_t op) {
+          return work_.timeline.ops[static_cast<size_t>(op)].start_ns < ns;
+        });
+      };
+      count += static_cast<uint64_t>(before(end_ns) - before(previous_ns_));
+    }
+    if (phases_.Skip(count)) return;
     for (const GpuOp& op : work_.timeline.ops) {
       if (op.start_ns < previous_ns_) continue;
       if (op.start_ns >= end_ns) break;
@@ -436,18 +447,27 @@ class WindowedAnalysis::Impl {
     return kNever;
   }
 
+  template <typename T>
+  std::span<const T> Started(const std::vector<T>& records, int64_t end_ns) const {
+    const auto before = [&](int64_t ns) {
+      return std::partition_point(records.begin(), records.end(),
+                                  [ns](const T& record) { return record.start_ns < ns; });
+    };
+    const auto first = before(previous_ns_);
+    return {first, std::max(first, before(end_ns))};
+  }
+
   // Records that start in the window, each once.
   void CountRecords(int64_t end_ns) {
     const Timeline& t = work_.timeline;
-    for (const HostCall& call : t.calls) {
-      if (call.start_ns < previous_ns_ || call.start_ns >= end_ns) continue;
+    std::vector<uint8_t> launches = {0};  // by symbol + 1
+    for (const ApiSymbol& symbol : t.symbols)
+      launches.push_back(symbol.call_class == CallClass::kLaunch);
+    for (const HostCall& call : Started(t.calls, end_ns)) {
       if (activity_ != nullptr) activity_->Add(t, call);
-      counts_.launches +=
-          call.symbol >= 0 && call.result == 0 &&
-          t.symbols[static_cast<size_t>(call.symbol)].call_class == CallClass::kLaunch;
+      counts_.launches += launches[static_cast<size_t>(call.symbol + 1)] & (call.result == 0);
     }
-    for (const GpuOp& op : t.ops) {
-      if (op.start_ns < previous_ns_ || op.start_ns >= end_ns) continue;
+    for (const GpuOp& op : Started(t.ops, end_ns)) {
       if (activity_ != nullptr && op.device >= 0) activity_->Add(t, op);
       counts_.any_kernel |= op.kind == OpKind::kKernel || op.kind == OpKind::kGraph;
       verdict_.Add(t, op, phases_.steady());
