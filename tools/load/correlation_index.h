@@ -5,7 +5,7 @@
 // calls upwards, also those that are not recorded: of PyTorch's every 16th to 26th id was in a
 // trace, with holes of any size between. So a directory of short ranges of ids, each a chain of
 // those in it; calls come nearly in order of their ids, and so the chains lie one behind the other.
-// Where nearly all ids are recorded a range is one id, and there are no chains.
+// Where many ids are recorded a range is one id, and there are no chains.
 // Ids that are spread out thinly (a damaged or hostile file) go into a hash map.
 #ifndef GPUPROBE_TOOLS_LOAD_CORRELATION_INDEX_H_
 #define GPUPROBE_TOOLS_LOAD_CORRELATION_INDEX_H_
@@ -31,12 +31,13 @@ class CorrelationIndex {
   void Prepare() {
     if (expected_ == 0) return;
     const size_t last = highest_ - lowest_;
+    each_ = last < kIdsOfEach * expected_;
+    if (each_) return directory_.assign(last + 1, kNone);
     while (range_bits_ < kMostRangeBits && last >> range_bits_ > expected_) ++range_bits_;
     const size_t ranges = (last >> range_bits_) + 1;
     if (ranges > expected_ + kFewRanges) return;
     directory_.assign(ranges, kNone);
-    each_ = range_bits_ == 0;
-    if (!each_) entries_.reserve(expected_);
+    entries_.reserve(expected_);
   }
   // Of what is expected.
   uint32_t highest() const { return highest_; }
@@ -74,6 +75,9 @@ class CorrelationIndex {
   // A chain has no more than that many entries, as no id is in it twice.
   static constexpr uint32_t kMostRangeBits = 6;
   static constexpr size_t kFewRanges = 256;
+  // With so many ids for each that is expected a directory of ids takes the memory of ranges with
+  // chains.
+  static constexpr size_t kIdsOfEach = 4;
   static constexpr uint32_t kNone = UINT32_MAX;
 
   void AddToRange(uint32_t correlation, uint32_t slot) {

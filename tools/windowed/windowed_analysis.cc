@@ -100,11 +100,12 @@ class WindowedAnalysis::Impl {
     Timeline& t = work_.timeline;
     if (!window.records.streams.empty()) t.streams = std::move(window.records.streams);
     if (!window.records.threads.empty()) t.threads = std::move(window.records.threads);
-    MergeIn(&window.records.ops, &t.ops);
+    side_.Begin([&] { MergeIn(&window.records.ops, &t.ops); });
     MergeIn(&window.records.calls, &t.calls);
     MergeIn(&window.records.syncs, &t.syncs);
     MergeIn(&window.records.overheads, &t.overheads);
     t.events.insert(t.events.end(), window.records.events.begin(), window.records.events.end());
+    side_.Wait();
     for (const UntimedOp& op : window.records.untimed) AddUntimed(op);
     to_come_ = std::move(window.devices_to_come);
     const int64_t end_ns = WindowEnd(window.horizon_ns);
