@@ -82,9 +82,8 @@ void ForgetCounted(const Timeline& timeline, const Options& options, const Devic
 
 void AddSums(const WindowContext& context, const Timeline& timeline, const DeviceActivity& activity,
              DeviceWindow* stretch) {
-  StreamCounts streams(timeline);
   stretch->sums = MeasureDevice(timeline, stretch->options, context.scope,
-                                context.communication_names, activity, &streams, Measured::kSums);
+                                context.communication_names, activity, nullptr, Measured::kSums);
   if (stretch->began)
     ForgetCounted(timeline, context.options, activity, stretch->border_ns, &stretch->sums);
 }
@@ -153,10 +152,9 @@ std::optional<DeviceWindow> DeviceInWindows::FindGaps(const WindowContext& conte
   Options options = context.options;
   int64_t to_ns = 0;
   if (!ChooseStretch(context, busy_until_ns, &options, &to_ns)) return std::nullopt;
-  StreamCounts streams(timeline);
   DeviceWindow stretch{options, began, measured_to_ns, {}, {}};
   stretch.report = MeasureDevice(timeline, options, context.scope, context.communication_names,
-                                 *activity, &streams, Measured::kGaps);
+                                 *activity, nullptr, Measured::kGaps);
   if (!began) total.window.start_ns = stretch.report.window.start_ns;
   total.window.end_ns = stretch.report.window.end_ns;
   began = true;
@@ -213,9 +211,8 @@ void DeviceInWindows::AddSteady(const WindowContext& context, const Timeline& ti
     Options options = context.options;
     options.from_ns = inside.start_ns;
     options.to_ns = inside.end_ns;
-    StreamCounts streams(timeline);
     DeviceReport part = MeasureDevice(timeline, options, context.scope, context.communication_names,
-                                      activity, &streams, Measured::kSums);
+                                      activity, nullptr, Measured::kSums);
     if (steady_began_) ForgetCounted(timeline, context.options, activity, inside.start_ns, &part);
     AddToTotal(part, &steady_);
   }
