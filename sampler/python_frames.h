@@ -115,7 +115,7 @@ class PythonFrameWalk {
 
   const PythonFrame& frame(size_t index) const { return memory_->frames[first_ + index]; }
   size_t count() const { return count_ - first_; }
-  bool cut() const { return cut_; }                               // there are more frames outside
+  bool cut() const { return cut_; }  // there are more frames outside
   // Inner frames did not hold still.
   bool partial() const { return first_ != moment_ || inner_unknown_; }
   // The innermost frame stands in a call of a Python function, which has not begun or has ended.

@@ -9,6 +9,7 @@ besides: the trace holds what really happened (the simulation's own log) and not
 causes to the idle time and the breakdown to the window, no rule of CUPTI was broken, and the host's exit code
 is its own.
 """
+import collections
 import json
 import os
 import sys
@@ -514,19 +515,24 @@ class IncompleteTest(ScenarioTest):
             truth = json.load(file)
         self.assertEqual(truth["violations"], [])
         summary, _, info = self.reports(harness.PARTIAL)
-        items = {item["cause"]: item for item in summary["loss"]["items"]}
-        self.assertEqual(items["cupti_dropped"]["count"], truth["counts"]["records_dropped"])
-        self.assertEqual(items["pool_exhausted"]["count"], truth["counts"]["buffers_refused"])
+        # On a busy machine there may be two periods of it, which are two items.
+        items = collections.defaultdict(list)
+        for item in summary["loss"]["items"]:
+            items[item["cause"]].append(item)
+        lost = {cause: sum(item["count"] for item in of_it) for cause, of_it in items.items()}
+        self.assertEqual(lost["cupti_dropped"], truth["counts"]["records_dropped"])
+        self.assertEqual(lost["pool_exhausted"], truth["counts"]["buffers_refused"])
         (device,) = summary["devices"]
         kernels = truth["records_by_kind"]["10"]
         self.assertGreater(kernels["dropped"], 0)
         self.assertEqual(device["kernels"]["count"], kernels["emitted"] - kernels["dropped"])
-        # When the pool ran out is known to the call: what was submitted by then is there.
+        # What was submitted before the pool ran out is there. (When CUPTI asked in vain is known to the call; a
+        # thread that lost its CPU asks later than the kernel began: the period in which records were lost holds it.)
         missing = self.missing_ops(truth, self.dump(expect=harness.PARTIAL))
         self.assertEqual(len(missing), kernels["dropped"])
-        begin, end = items["pool_exhausted"]["begin_ns"], items["pool_exhausted"]["end_ns"]
         for op in missing:
-            self.assertTrue(begin <= op["start"] and op["queued"] <= end, op)
+            self.assertTrue(any(i["begin_ns"] <= op["start"] and op["queued"] <= i["end_ns"]
+                                for i in items["pool_exhausted"] + items["cupti_dropped"]), op)
         self.assertEqual({b["why"] for b in info["blind"]}, {"loss"})
 
     def test_buffers_that_cupti_never_gave_back(self):

@@ -17,8 +17,8 @@
 #include "tools/import/kineto_loader.h"
 #include "tools/import/nsys_sqlite.h"
 #include "tools/import/source_format.h"
-#include "tools/load/foreign_files.h"
 #include "tools/load/file_loader.h"
+#include "tools/load/foreign_files.h"
 #include "tools/load/link_calls.h"
 #include "tools/load/loss_causes.h"
 #include "tools/load/marker_names.h"
@@ -267,9 +267,10 @@ absl::StatusOr<LoadedOutline> LoadOutline(const InputFiles& files, size_t most_s
   for (const std::string& path : files.paths) {
     const SourceFormat format = DetectSourceOfFile(path).format;
     if (format != SourceFormat::kOther) {
-      return absl::UnimplementedError(
-          absl::StrCat(path, ": only gpuprobe's own traces are read in windows (--windows auto reads this "
-                       "at once)"));
+      return absl::UnimplementedError(absl::StrCat(
+          path,
+          ": only gpuprobe's own traces are read in windows (--windows auto reads this "
+          "at once)"));
     }
   }
   LoadedOutline outline;

@@ -129,9 +129,9 @@ absl::StatusOr<ListedGap> FindGap(const ReportInput& input) {
   const std::vector<ListedGap> listed = ListGaps(input);
   if (const uint64_t count = CountGaps(input);
       choice.rank > listed.size() && choice.rank <= count && count > listed.size()) {
-    return absl::NotFoundError(absl::StrCat(
-        "gap number ", choice.rank, " of ", count, ": read in windows, the longest ",
-        listed.size(), " are kept; ask by a time, or with --windows never"));
+    return absl::NotFoundError(absl::StrCat("gap number ", choice.rank, " of ", count,
+                                            ": read in windows, the longest ", listed.size(),
+                                            " are kept; ask by a time, or with --windows never"));
   }
   if (choice.rank < 1 || choice.rank > listed.size()) {
     return absl::NotFoundError(absl::StrCat("no gap number ", choice.rank, ": there are ",
