@@ -40,8 +40,23 @@ void StepCutter::SumUpTo(int64_t ns) {
     part.begin_ns = ns;
     break;
   }
+  if (first_part_ == parts_.size()) SumUpLent(ns);
   summed_ns_ = ns;
   Compact();
+}
+
+void StepCutter::SumUpLent(int64_t ns) {
+  size_t summed = 0;
+  for (; summed < lent_.size(); ++summed) {
+    const GapPart& lent = lent_[summed];
+    const Part part = {std::max(lent.begin_ns, lent_from_ns_), lent.end_ns, lent.where, lent.cause};
+    if (part.begin_ns >= ns) break;
+    if (begun_ns_ != kNever) Count(part, ns, &open_);
+    if (part.end_ns <= ns) continue;
+    lent_from_ns_ = ns;
+    break;
+  }
+  lent_ = lent_.subspan(summed);
 }
 
 void StepCutter::Compact() {
