@@ -62,6 +62,8 @@ class StepCutter {
   };
 
   void Count(const Part& part, int64_t until_ns, Open* open);
+  void Sum(int64_t ns);
+  void ForgetMayEnd();
   void Close(int64_t ns, Open open, StepList* steps);
   void SumUpLent(int64_t ns);
   void Compact();
@@ -74,8 +76,8 @@ class StepCutter {
   int64_t begun_ns_ = kNever;                // kNever: no step is under way
   int64_t summed_ns_ = kNever;
   Open open_;
-  std::optional<Open> may_end_;
   int64_t may_end_ns_ = kNever;
+  std::optional<Open> may_end_;  // what was summed up to there; nothing: not that far yet
 };
 
 }  // namespace gpuprobe::tools

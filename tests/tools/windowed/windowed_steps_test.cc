@@ -306,6 +306,29 @@ TEST(WindowedSteps, AreMatchedBehindTheOperationsThatTheyWereLearntFrom) {
   }
 }
 
+// What is one more in some steps starts on its own stream behind the first work of the next step.
+TEST(WindowedSteps, BeginWhereTheirWorkDoesWhateverStillRunsOfTheStepBefore) {
+  RegularLoop loop;
+  const std::vector<int32_t> streams = {0, loop.b.AddStream(0, 21), loop.b.AddStream(0, 22)};
+  for (int i = 0; i < 60; ++i) {
+    for (size_t k = 0; k < 6; ++k) {
+      loop.b.Kernel(loop.now_ns, loop.now_ns + 20 * kUs,
+                    loop.b.Launch(loop.now_ns - 9 * kUs, loop.now_ns - 8 * kUs), streams[k % 3],
+                    "k" + std::to_string(k));
+      loop.now_ns += 22 * kUs;
+    }
+    if (i % 5 == 3) {
+      loop.b.Kernel(loop.now_ns + 40 * kUs, loop.now_ns + 44 * kUs,
+                    loop.b.Launch(loop.now_ns - 25 * kUs, loop.now_ns - 24 * kUs), streams[1],
+                    "extra");
+    }
+    loop.now_ns += 10 * kUs;
+  }
+  Compared compared;
+  ExpectSame(loop.b.Build(), {}, {10 * kMs}, &compared);
+  EXPECT_EQ(compared.steps, 1);
+}
+
 TEST(WindowedSteps, AreThoseOfTheLoopThatTookLongest) {
   RegularLoop loop;
   for (int i = 0; i < 100; ++i) loop.Step("first", 8, 100 * kUs);
