@@ -253,6 +253,21 @@ TEST(WindowedSteps, AreThoseOfTheWholeAndSoIsTheVerdict) {
   EXPECT_LE(compared.other_verdicts, compared.steady / 50);
 }
 
+TEST(WindowedSteps, AreThoseOfTheWholeInAWindowOfTheUsers) {
+  Compared compared;
+  for (uint32_t seed = 1'800; seed < 2'100 && !testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    const Timeline timeline = RandomLoop(seed).Make();
+    const int64_t span_ns = timeline.ops.back().end_ns;
+    Options options;
+    if (seed % 3 != 0) options.from_ns = span_ns / 5 + seed;
+    if (seed % 3 != 1) options.to_ns = span_ns / 5 * 4 - seed;
+    ExpectSame(timeline, options, Horizons(timeline, seed), &compared);
+  }
+  EXPECT_GT(compared.steps, 50);
+  EXPECT_GT(compared.marked, 10);
+}
+
 // A regular loop, as networks train: the host waits once a step.
 struct RegularLoop {
   TimelineBuilder b;
