@@ -186,7 +186,7 @@ void StepTracker::Release(int64_t before_ns) {
       marker_matcher_ ? marker_matcher_->NotBefore(next_ns) : matcher_->NotBefore(next_ns);
   cutter_.SumUpTo(not_before_ns);
   if (cutter_.waiting() > kMostWaiting) {
-    cutter_.MayEnd(not_before_ns);
+    if (not_before_ns < next_ns) cutter_.MayEnd(not_before_ns);
     cutter_.SumUpTo(next_ns);
   }
   if (before_ns != kNever && matcher_ && matcher_->since_begin() > learnt_ops_) {

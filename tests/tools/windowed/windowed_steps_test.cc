@@ -27,7 +27,10 @@ constexpr int64_t kUs = 1'000, kMs = 1'000'000;
 // evaluation now and then, a start-up of its own, markers or none. The host runs ahead.
 class RandomLoop {
  public:
-  explicit RandomLoop(uint32_t seed) : random_(seed) {}
+  // `lead_percent`: of the operations are on the first stream at least; where that is less than
+  // half of them, the steps are told in order of submission.
+  explicit RandomLoop(uint32_t seed, int lead_percent = 70)
+      : random_(seed), lead_percent_(lead_percent) {}
 
   Timeline Make() {
     for (int i = Int(0, 2); i > 0; --i) streams_.push_back(b_.AddStream(0, 10 + i));
@@ -59,7 +62,9 @@ class RandomLoop {
  private:
   int Int(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
   bool Chance(int percent) { return Int(1, 100) <= percent; }
-  int32_t Stream() { return streams_[static_cast<size_t>(Chance(70) ? 0 : Int(0, Last()))]; }
+  int32_t Stream() {
+    return streams_[static_cast<size_t>(Chance(lead_percent_) ? 0 : Int(0, Last()))];
+  }
   int Last() const { return static_cast<int>(streams_.size()) - 1; }
   int32_t Thread() {
     return threads_[static_cast<size_t>(Int(0, static_cast<int>(threads_.size()) - 1))];
@@ -137,6 +142,7 @@ class RandomLoop {
   }
 
   std::mt19937 random_;
+  int lead_percent_;
   TimelineBuilder b_;
   MarkerNamer namer_{&b_.t};
   std::vector<int32_t> streams_ = {0}, threads_ = {0};
@@ -266,6 +272,22 @@ TEST(WindowedSteps, AreThoseOfTheWholeInAWindowOfTheUsers) {
   }
   EXPECT_GT(compared.steps, 50);
   EXPECT_GT(compared.marked, 10);
+}
+
+// Of several streams a step may begin with an operation that started before the one that may have
+// ended the step before it.
+TEST(WindowedSteps, AreThoseOfTheWholeWhereNoStreamLeads) {
+  Compared compared;
+  for (uint32_t seed = 0; seed < 400 && !testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    const Timeline timeline = RandomLoop(seed, 0).Make();
+    const int64_t tenth_ns = timeline.ops.back().start_ns / 10;
+    Options options;
+    options.from_ns = tenth_ns * (seed % 6);
+    options.to_ns = *options.from_ns + tenth_ns * 4 + 1;
+    ExpectSame(timeline, options, Horizons(timeline, seed), &compared);
+  }
+  EXPECT_GT(compared.steps, 100);
 }
 
 // A regular loop, as networks train: the host waits once a step.
