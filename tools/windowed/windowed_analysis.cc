@@ -233,7 +233,7 @@ class WindowedAnalysis::Impl {
     Timeline& t = work_.timeline;
     Link();
     ChooseUntimed();
-    ChooseSamples(last);
+    ChooseSamples(end_ns, last);
     const Scope scope(t, options_);
     std::optional<HostView> host_view;
     side_.Begin([&] { host_view.emplace(t, first_devices_); });
@@ -376,16 +376,19 @@ class WindowedAnalysis::Impl {
     }
   }
 
-  void ChooseSamples(bool last) {
+  // As far as records start and calls go on: what a call was made for may be told by a sample of
+  // its end, long after any record. Of calls that go on for longer the first samples tell.
+  void ChooseSamples(int64_t end_ns, bool last) {
     if (samples_.empty()) return;
-    const Timeline& t = work_.timeline;
-    int64_t begin_ns = OpenSince(previous_ns_);
-    for (const HostCall& call : t.calls) {
-      if (call.end_ns >= previous_ns_) begin_ns = std::min(begin_ns, call.start_ns);
+    int64_t begin_ns = OpenSince(previous_ns_), until_ns = LatestStart();
+    const int64_t furthest_ns = last ? kNever : end_ns + kLookBackWithSamplesNs;
+    for (const HostCall& call : work_.timeline.calls) {
+      if (call.end_ns < previous_ns_) continue;
+      begin_ns = std::min(begin_ns, call.start_ns);
+      until_ns = std::max(until_ns, std::min(call.end_ns, furthest_ns));
     }
-    const int64_t end_ns = last ? kNever : LatestStart() + kSampleReachNs;
-    samples_.Take(begin_ns == kLongAgo ? kLongAgo : begin_ns - LookBackNs(), end_ns,
-                  &work_.timeline.samples);
+    samples_.Take(begin_ns == kLongAgo ? kLongAgo : begin_ns - LookBackNs(),
+                  last ? kNever : until_ns + kSampleReachNs, &work_.timeline.samples);
   }
 
   int64_t LatestStart() const {
