@@ -16,9 +16,9 @@ namespace gpuprobe::sampler {
 namespace {
 
 constexpr uint64_t kPageBytes = 4096;
-// Places a call: 2 x 128 iovecs are 4 KiB of our stack, and the cost of a call is spread thin by
-// then.
-constexpr size_t kPiecesPerCall = 128;
+// Places a call: 2 x 256 iovecs are 8 KiB of our stack, and a stack of 40 frames with its code
+// objects fits.
+constexpr size_t kPiecesPerCall = 256;
 
 ssize_t ReadVm(pid_t pid, const iovec* local, size_t locals, const iovec* remote, size_t remotes) {
   const CallTimer timer(CallKind::kMemory);
@@ -137,38 +137,46 @@ size_t ProcessMemory::ReadUpTo(uint64_t address, void* out, size_t size) const {
   return done;
 }
 
-bool ProcessMemory::ReadPieces(const Piece* pieces, size_t count) const {
+size_t ProcessMemory::ReadPiecesUpTo(const Piece* pieces, size_t count) const {
+  size_t done = 0;
   if (mem_fd_ >= 0) {
-    for (size_t i = 0; i < count; ++i) {
-      if (!ReadFully(mem_fd_, &calls_, pieces[i].address, pieces[i].out, pieces[i].size))
-        return false;
+    while (done < count &&
+           ReadFully(mem_fd_, &calls_, pieces[done].address, pieces[done].out, pieces[done].size)) {
+      ++done;
     }
-    return true;
+    return done;
   }
-  while (count > 0) {
+  while (done < count) {
     iovec local[kPiecesPerCall], remote[kPiecesPerCall];
     size_t locals = 0, bytes = 0;
-    const size_t now = std::min(count, kPiecesPerCall);
+    const size_t now = std::min(count - done, kPiecesPerCall);
     for (size_t i = 0; i < now; ++i) {
-      remote[i] = {reinterpret_cast<void*>(pieces[i].address), pieces[i].size};
-      bytes += pieces[i].size;
+      const Piece& piece = pieces[done + i];
+      remote[i] = {reinterpret_cast<void*>(piece.address), piece.size};
+      bytes += piece.size;
       // Places side by side on our side are one iovec: fewer for the kernel to walk.
       if (locals > 0 &&
-          static_cast<char*>(local[locals - 1].iov_base) + local[locals - 1].iov_len ==
-              pieces[i].out) {
-        local[locals - 1].iov_len += pieces[i].size;
+          static_cast<char*>(local[locals - 1].iov_base) + local[locals - 1].iov_len == piece.out) {
+        local[locals - 1].iov_len += piece.size;
       } else {
-        local[locals++] = {pieces[i].out, pieces[i].size};
+        local[locals++] = {piece.out, piece.size};
       }
     }
     ++calls_;
-    if (ReadVm(pid_, local, locals, remote, now) != static_cast<ssize_t>(bytes)) {
-      return false;
+    const ssize_t got = ReadVm(pid_, local, locals, remote, now);
+    if (got == static_cast<ssize_t>(bytes)) {
+      done += now;
+      continue;
     }
-    pieces += now;
-    count -= now;
+    // The first one that is not there ends it; of that one a part may have been read.
+    size_t left = got > 0 ? static_cast<size_t>(got) : 0;
+    for (size_t i = 0; i < now && left >= remote[i].iov_len; ++i) {
+      left -= remote[i].iov_len;
+      ++done;
+    }
+    break;
   }
-  return true;
+  return done;
 }
 
 }  // namespace gpuprobe::sampler

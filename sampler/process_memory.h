@@ -42,7 +42,11 @@ class ProcessMemory {
     void* out;
     size_t size;
   };
-  bool ReadPieces(const Piece* pieces, size_t count) const;
+  bool ReadPieces(const Piece* pieces, size_t count) const {
+    return ReadPiecesUpTo(pieces, count) == count;
+  }
+  // The same, one after the other up to the first that cannot be read: how many were read whole.
+  size_t ReadPiecesUpTo(const Piece* pieces, size_t count) const;
 
   // System calls that all of them have made for these reads so far: the one sampler thread's.
   static uint64_t calls() { return calls_; }

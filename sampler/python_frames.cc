@@ -184,7 +184,16 @@ bool PythonFrameWalk::ReadPlaces(const Cell& cell) {
     pieces[count++] = {hint_->addresses[i], to, bytes};
   }
   AddGuards(guards_->after, guards_->after_count, &count);
-  return process_->ReadPieces(pieces, count);
+  return ReadWithWishes(count);
+}
+
+// All pieces so far, and behind them what is wished for.
+bool PythonFrameWalk::ReadWithWishes(size_t count) {
+  ProcessMemory::Piece* pieces = memory_->pieces;
+  std::copy_n(wishes_.pieces, wishes_.count, pieces + count);
+  const size_t read = process_->ReadPiecesUpTo(pieces, count + wishes_.count);
+  wishes_read_ = read > count ? read - count : 0;
+  return read >= count;
 }
 
 void PythonFrameWalk::AddGuards(const ProcessMemory::Piece* guards, size_t guard_count,
@@ -245,6 +254,10 @@ PythonFrameWalk::Outcome PythonFrameWalk::Follow(uint64_t address, bool* all_twi
     address = frame.previous;
     ++count_;
   }
+  // A walk that led back into itself came this far, too, and ended with a frame that it had met.
+  if (cut_ && IndexOf(memory_->frames[count_ - 1].address) != count_ - 1) {
+    return Outcome::kUnreadable;
+  }
   return count_ == 0 ? Outcome::kNoFrames : Outcome::kRead;
 }
 
@@ -268,7 +281,7 @@ PythonFrameWalk::Outcome PythonFrameWalk::ReadAllTwice(const Cell& cell) {
   }
   AddGuards(guards_->after, guards_->after_count, &count);
   hinted_ = 0;  // their images are overwritten
-  if (!process_->ReadPieces(memory_->pieces, count)) return Outcome::kUnreadable;
+  if (!ReadWithWishes(count)) return Outcome::kUnreadable;
   const uint8_t* from = memory_->images;
   for (size_t i = count_; i-- > 0; from += bytes) {
     Parse(memory_->frames[i].address, from, &memory_->frames[i]);
@@ -366,6 +379,7 @@ bool PythonFrameWalk::ReadPlacesSomehow(const Cell& cell) {
   if (ReadPlaces(cell)) return true;
   // Where a frame was last time there may be nothing any more.
   hinted_ = 0;
+  if (hint_->thread == thread_) hint_->count = 0;
   window_begin_ = window_end_ = inner_begin_ = 0;
   return ReadPlaces(cell);
 }
@@ -480,8 +494,12 @@ bool PythonFrameWalk::EndsInFunction() const {
   return cut_ || memory_->frames[count_ - 1].owner != kGeneratorFrameOwner;
 }
 
-PythonFrameWalk::Result PythonFrameWalk::Walk(uint64_t thread, const Guards& guards) {
+PythonFrameWalk::Result PythonFrameWalk::Walk(uint64_t thread, const Guards& guards,
+                                              const Wishes& wishes) {
   guards_ = &guards;
+  wishes_ = wishes;
+  wishes_read_ = 0;
+  thread_ = thread;
   const bool in_chunks = layout_->thread_datastack != kNoOffset;
   chunk_address_ = in_chunks ? thread + layout_->thread_datastack : 0;
   for (int attempt = 1; attempt <= kTries; ++attempt) {

@@ -68,6 +68,7 @@ class PythonFrameWalk {
   static constexpr size_t kMaxGuards = 8;
   // Calls of the interpreter by C that are looked at, from the innermost outwards.
   static constexpr size_t kMaxEntries = 8;
+  static constexpr size_t kMaxWishes = 4 * kMaxStackDepth + 4;
 
   // Where a thread's frames outside the window were last time.
   struct Hint {
@@ -85,7 +86,7 @@ class PythonFrameWalk {
     uint8_t window[2][kWindowBytes + kWindowPastBytes + kMaxFrameBytes];
     uint8_t page[kPageBytes + kMaxFrameBytes];
     uint8_t images[2 * kMaxFrames * kMaxFrameBytes];
-    ProcessMemory::Piece pieces[2 * kMaxFrames + 10 + kMaxEntries + 2 * kMaxGuards];
+    ProcessMemory::Piece pieces[2 * kMaxFrames + 10 + kMaxEntries + 2 * kMaxGuards + kMaxWishes];
     bool outside[kMaxFrames];  // of the window
     Hint hints[kHintedThreads];
   };
@@ -102,6 +103,11 @@ class PythonFrameWalk {
     ProcessMemory::Piece before[kMaxGuards], after[kMaxGuards];
     size_t before_count = 0, after_count = 0;
   };
+  // Places that are read in the same system call behind all of these, as far as there is memory.
+  struct Wishes {
+    const ProcessMemory::Piece* pieces = nullptr;
+    size_t count = 0;
+  };
 
   // Where the innermost frame of that thread is, as pieces of a read that is made ahead of the walk
   // anyway: saves the walk one of its own. Nothing is added where the walk needs none, or where the
@@ -111,7 +117,7 @@ class PythonFrameWalk {
   static constexpr size_t kForesightPieces = 3;
 
   // The frames of the thread whose PyThreadState is at `thread`.
-  Result Walk(uint64_t thread, const Guards& guards);
+  Result Walk(uint64_t thread, const Guards& guards, const Wishes& wishes);
 
   const PythonFrame& frame(size_t index) const { return memory_->frames[first_ + index]; }
   size_t count() const { return count_ - first_; }
@@ -120,6 +126,8 @@ class PythonFrameWalk {
   bool partial() const { return first_ != moment_ || inner_unknown_; }
   // The innermost frame stands in a call of a Python function, which has not begun or has ended.
   bool in_python_call() const { return in_python_call_; }
+  // How many of the wishes, from the first on, were read behind these frames.
+  size_t wishes_read() const { return wishes_read_; }
 
  private:
   enum class Outcome : uint8_t { kRead, kNoFrames, kUnreadable };
@@ -148,6 +156,7 @@ class PythonFrameWalk {
   bool ReadPlacesSomehow(const Cell& cell);
   bool ReadOne(uint64_t address, PythonFrame* out);
   bool FromHints(uint64_t address, size_t* next, PythonFrame* first, PythonFrame* second) const;
+  bool ReadWithWishes(size_t count);
   bool InWindow(uint64_t address) const;
   Cell CellOf(uint64_t thread, uint64_t owner) const;
   bool FindCell(uint64_t thread, Cell* out) const;
@@ -184,6 +193,9 @@ class PythonFrameWalk {
   uint64_t chunk_address_ = 0, chunk_ = 0;
   uint64_t page_begin_ = 0, page_end_ = 0;
   const Guards* guards_ = nullptr;
+  Wishes wishes_;
+  size_t wishes_read_ = 0;
+  uint64_t thread_ = 0;
   Hint* hint_ = nullptr;
   size_t hinted_ = 0;  // how many of its frames are in memory_->images, twice
 };
