@@ -41,6 +41,8 @@ class ProcessMemory {
     uint64_t address;
     void* out;
     size_t size;
+    // Read later than the pieces before it. Others may be copied together with a neighbour.
+    bool apart = false;
   };
   bool ReadPieces(const Piece* pieces, size_t count) const {
     return ReadPiecesUpTo(pieces, count) == count;

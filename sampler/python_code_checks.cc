@@ -22,7 +22,7 @@ void PythonCodeChecks::Reset(const ProcessMemory* process, const PythonLayout* l
   process_ = process;
   layout_ = layout;
   memset(memory_->hints, 0, sizeof(memory_->hints));
-  foreseen_count_ = wish_count_ = place_count_ = 0;
+  foreseen_count_ = wish_count_ = inner_bytes_ = 0;
 }
 
 PythonCodeChecks::Hint* PythonCodeChecks::HintOf(uint64_t thread) const {
@@ -37,9 +37,9 @@ uint64_t PythonCodeChecks::InstructionsOf(const PythonCodeCache::Entry& entry) c
 
 PythonFrameWalk::Wishes PythonCodeChecks::Foresee(uint64_t thread) {
   thread_ = thread;
-  foreseen_count_ = wish_count_ = place_count_ = 0;
+  foreseen_count_ = wish_count_ = inner_bytes_ = 0;
   const Hint& hint = *HintOf(thread);
-  if (hint.thread != thread) return {};
+  if (hint.thread != thread || !hint.pays) return {};
   uint8_t* to = memory_->wish_images;
   for (size_t i = 0; i < hint.count; ++i) {
     PythonCodeCache::Entry* entry = cache_->Find(hint.codes[i]);
@@ -52,23 +52,20 @@ PythonFrameWalk::Wishes PythonCodeChecks::Foresee(uint64_t thread) {
                       &wish_count_);
     memory_->foreseen_end[foreseen_count_++] = wish_count_;
   }
-  ForeseeInner(hint);
+  ForeseeInner(hint.inner);
   return {memory_->wishes, wish_count_};
 }
 
 // Behind the objects themselves, so that the instructions are those of what was found there.
-void PythonCodeChecks::ForeseeInner(const Hint& hint) {
-  for (const Inner& inner : hint.inner) {
-    const PythonCodeCache::Entry* entry = inner.code == 0 ? nullptr : cache_->Find(inner.code);
-    if (entry == nullptr || inner.offset < 0) continue;
-    const uint64_t offset = static_cast<uint64_t>(inner.offset);
-    if (offset >= entry->instruction_bytes) continue;
-    const uint64_t begin = offset > kInnerBytes / 2 ? offset - kInnerBytes / 2 : 0;
-    const uint64_t bytes = std::min<uint64_t>(entry->instruction_bytes - begin, kInnerBytes);
-    Place& place = memory_->places[place_count_];
-    place = {InstructionsOf(*entry) + begin, static_cast<uint32_t>(bytes), wish_count_};
-    memory_->wishes[wish_count_++] = {place.begin, memory_->place_images[place_count_++], bytes};
-  }
+void PythonCodeChecks::ForeseeInner(const Inner& inner) {
+  const PythonCodeCache::Entry* entry = inner.code == 0 ? nullptr : cache_->Find(inner.code);
+  if (entry == nullptr || inner.offset < 0) return;
+  const uint64_t offset = static_cast<uint64_t>(inner.offset);
+  if (offset >= entry->instruction_bytes) return;
+  const uint64_t begin = offset > kInnerBytes / 2 ? offset - kInnerBytes / 2 : 0;
+  inner_begin_ = InstructionsOf(*entry) + begin;
+  inner_bytes_ = std::min<uint64_t>(entry->instruction_bytes - begin, kInnerBytes);
+  memory_->wishes[wish_count_++] = {inner_begin_, memory_->inner_image, inner_bytes_};
 }
 
 // The object of that frame, if it was read in advance, and as much of it as has to be compared.
@@ -97,16 +94,12 @@ uint64_t PythonCodeChecks::InnermostInstruction(const PythonFrame& frame) const 
   return entry == nullptr ? 0 : InstructionsOf(*entry) + static_cast<uint64_t>(frame.instruction);
 }
 
-bool PythonCodeChecks::OpcodeInPlaces(uint64_t address, size_t read, uint8_t* out) const {
-  for (size_t i = 0; i < place_count_; ++i) {
-    const Place& place = memory_->places[i];
-    if (place.piece >= read || address < place.begin || address - place.begin >= place.bytes) {
-      continue;
-    }
-    *out = memory_->place_images[i][address - place.begin];
-    return true;
-  }
-  return false;
+bool PythonCodeChecks::OpcodeForeseen(uint64_t address, size_t read, uint8_t* out) const {
+  // It is the last of the wishes.
+  if (inner_bytes_ == 0 || read < wish_count_) return false;
+  if (address < inner_begin_ || address - inner_begin_ >= inner_bytes_) return false;
+  *out = memory_->inner_image[address - inner_begin_];
+  return true;
 }
 
 bool PythonCodeChecks::Check(const PythonFrameWalk& walk, uint8_t* opcode) {
@@ -134,7 +127,7 @@ bool PythonCodeChecks::Check(const PythonFrameWalk& walk, uint8_t* opcode) {
   }
   *opcode = 0;
   const uint64_t instruction = InnermostInstruction(walk.frame(0));
-  if (instruction != 0 && !OpcodeInPlaces(instruction, read, opcode)) {
+  if (instruction != 0 && !OpcodeForeseen(instruction, read, opcode)) {
     m.pieces[count++] = {instruction, opcode, 1};
   }
   const bool readable = count == 0 || process_->ReadPieces(m.pieces, count);
@@ -158,41 +151,32 @@ bool PythonCodeChecks::Check(const PythonFrameWalk& walk, uint8_t* opcode) {
   return true;
 }
 
-void PythonCodeChecks::Keep(uint64_t code, uint8_t age, bool texts) {
-  Hint& kept = memory_->kept;
-  if (kept.count == kHintedCodes) return;
-  kept.codes[kept.count] = code;
-  kept.ages[kept.count] = age;
-  kept.texts[kept.count++] = texts;
-}
-
-// Those of this stack, and behind them those of the stacks before.
+// Only the objects of this stack: on cold caches a place to read costs a quarter of a system call,
+// so that few may be read for nothing.
 void PythonCodeChecks::Remember(const PythonFrame& innermost, uint64_t instruction,
                                 size_t unique_count) {
   const Memory& m = *memory_;
   Hint& hint = *HintOf(thread_);
-  Hint& kept = memory_->kept;
   if (hint.thread != thread_) hint = {};
-  kept.thread = thread_;
-  kept.count = 0;
-  for (size_t i = 0; i < unique_count; ++i) Keep(m.unique[i].address, 0, m.texts[i]);
+  size_t met = 0;
   for (size_t i = 0; i < hint.count; ++i) {
-    if (hint.ages[i] + 1 >= kHintedLooks) continue;
     // Mostly where it was.
     size_t at = i < unique_count && m.unique[i].address == hint.codes[i] ? i : 0;
     while (at < unique_count && m.unique[at].address != hint.codes[i]) ++at;
-    if (at == unique_count)
-      Keep(hint.codes[i], static_cast<uint8_t>(hint.ages[i] + 1), hint.texts[i]);
+    met += at < unique_count;
   }
-  memcpy(kept.inner, hint.inner, sizeof(kept.inner));
+  hint.pays = hint.count > 0 && 4 * met >= 3 * hint.count;
+  hint.thread = thread_;
+  hint.count = static_cast<uint32_t>(unique_count);
+  for (size_t i = 0; i < unique_count; ++i) {
+    hint.codes[i] = m.unique[i].address;
+    hint.texts[i] = m.texts[i];
+  }
   const PythonCodeCache::Entry* entry = instruction == 0 ? nullptr : cache_->Find(innermost.code);
+  hint.inner = {};
   if (entry != nullptr) {
-    size_t at = 0;
-    while (at + 1 < kInnerCodes && kept.inner[at].code != innermost.code) ++at;
-    memmove(kept.inner + 1, kept.inner, at * sizeof(kept.inner[0]));
-    kept.inner[0] = {innermost.code, static_cast<int64_t>(instruction - InstructionsOf(*entry))};
+    hint.inner = {innermost.code, static_cast<int64_t>(instruction - InstructionsOf(*entry))};
   }
-  hint = kept;
 }
 
 }  // namespace gpuprobe::sampler

@@ -165,33 +165,45 @@ bool PythonFrameWalk::ReadPlaces(const Cell& cell) {
   uint8_t* second = memory_->window[1];
   uint8_t* to = memory_->images;
   const uint32_t bytes = layout_->frame_bytes;
-  size_t count = 0;
+  size_t count = 0, part = 0;
+  // What comes next is another moment.
+  const auto end_part = [&] {
+    if (part < count) pieces[part].apart = true;
+    part = count;
+  };
   AddGuards(guards_->before, guards_->before_count, &count);
   if (chunk_address_ != 0) pieces[count++] = {chunk_address_, &chunk_, sizeof(chunk_)};
+  end_part();
   for (size_t i = hinted_; i-- > 0; to += bytes) {
     pieces[count++] = {hint_->addresses[i], to, bytes};
   }
   if (inner != begin) pieces[count++] = {begin, first, inner - begin};
+  end_part();
   AddOwner(cell, &between_, &count);
+  end_part();
   if (end != 0) pieces[count++] = {inner, first + (inner - begin), end - inner};
+  end_part();
   AddEntries(&count);
   AddInnermost(cell, &between_, &count);
+  end_part();
   if (end != 0) pieces[count++] = {inner, second + (inner - begin), end - inner};
+  end_part();
   AddInnermost(cell, &after_, &count);
+  end_part();
   AddOwner(cell, &after_, &count);
+  end_part();
   if (inner != begin) pieces[count++] = {begin, second, inner - begin};
   for (size_t i = 0; i < hinted_; ++i, to += bytes) {
     pieces[count++] = {hint_->addresses[i], to, bytes};
   }
+  end_part();
   AddGuards(guards_->after, guards_->after_count, &count);
-  return ReadWithWishes(count);
-}
-
-// All pieces so far, and behind them what is wished for.
-bool PythonFrameWalk::ReadWithWishes(size_t count) {
-  ProcessMemory::Piece* pieces = memory_->pieces;
-  std::copy_n(wishes_.pieces, wishes_.count, pieces + count);
-  const size_t read = process_->ReadPiecesUpTo(pieces, count + wishes_.count);
+  end_part();
+  // Of a reading that is thrown away, what was wished for is read for nothing.
+  const size_t wishes = hint_->thread == thread_ && !hint_->restless ? wishes_.count : 0;
+  std::copy_n(wishes_.pieces, wishes, pieces + count);
+  if (wishes > 0) pieces[count].apart = true;
+  const size_t read = process_->ReadPiecesUpTo(pieces, count + wishes);
   wishes_read_ = read > count ? read - count : 0;
   return read >= count;
 }
@@ -264,24 +276,39 @@ PythonFrameWalk::Outcome PythonFrameWalk::Follow(uint64_t address, bool* all_twi
 // Reads the frames that have been followed again, all twice.
 PythonFrameWalk::Outcome PythonFrameWalk::ReadAllTwice(const Cell& cell) {
   const size_t bytes = layout_->frame_bytes;
-  size_t count = 0;
+  ProcessMemory::Piece* pieces = memory_->pieces;
+  size_t count = 0, part = 0;
   uint8_t* to = memory_->images;
+  const auto end_part = [&] {
+    if (part < count) pieces[part].apart = true;
+    part = count;
+  };
   AddGuards(guards_->before, guards_->before_count, &count);
+  end_part();
   for (size_t i = count_; i-- > 0; to += bytes) {
-    memory_->pieces[count++] = {memory_->frames[i].address, to, bytes};
+    pieces[count++] = {memory_->frames[i].address, to, bytes};
   }
+  end_part();
   AddOwner(cell, &between_, &count);
+  end_part();
   AddEntries(&count);
   AddInnermost(cell, &between_, &count);
+  end_part();
   for (size_t i = 0; i < count_; ++i, to += bytes) {
-    memory_->pieces[count++] = {memory_->frames[i].address, to, bytes};
+    pieces[count++] = {memory_->frames[i].address, to, bytes};
     if (i > 0) continue;
+    end_part();
     AddInnermost(cell, &after_, &count);
+    end_part();
     AddOwner(cell, &after_, &count);
+    end_part();
   }
+  end_part();
   AddGuards(guards_->after, guards_->after_count, &count);
+  end_part();
   hinted_ = 0;  // their images are overwritten
-  if (!ReadWithWishes(count)) return Outcome::kUnreadable;
+  wishes_read_ = 0;
+  if (!process_->ReadPieces(memory_->pieces, count)) return Outcome::kUnreadable;
   const uint8_t* from = memory_->images;
   for (size_t i = count_; i-- > 0; from += bytes) {
     Parse(memory_->frames[i].address, from, &memory_->frames[i]);
@@ -394,6 +421,7 @@ void PythonFrameWalk::AddForesight(uint64_t thread, ProcessMemory::Piece* pieces
   add(thread + layout_->thread_frame, &hint_->seen_owner);
   add(thread + layout_->thread_datastack, &hint_->seen_chunk);
   add(hint_->owner + layout_->cframe_frame, &hint_->seen_innermost);
+  pieces[*count - 1].apart = true;
 }
 
 void PythonFrameWalk::Foreseen(uint64_t thread) {
@@ -459,6 +487,7 @@ PythonFrameWalk::Outcome PythonFrameWalk::Try(uint64_t thread, Cell* cell) {
   const Outcome outcome = Follow(between_.innermost, &all_twice);
   if (outcome != Outcome::kRead) return outcome;
   KeepHints(thread, *cell);
+  hint_->restless = !all_twice;
   return all_twice ? Outcome::kRead : ReadAllTwice(*cell);
 }
 
@@ -518,6 +547,7 @@ PythonFrameWalk::Result PythonFrameWalk::Walk(uint64_t thread, const Guards& gua
     if (outcome == Outcome::kNoFrames) return Result::kNoFrames;
     if (outcome != Outcome::kRead || !EndsInFunction()) continue;
     first_ = Untold(cell);
+    if (first_ == count_) hint_->restless = true;
     if (first_ < count_ && (first_ == moment_ || !whole_only)) return Result::kFrames;
     // Up to 3.10 a frame itself says that it is being executed.
     if (whole_only || layout_->minor > 10) continue;

@@ -68,7 +68,7 @@ class PythonFrameWalk {
   static constexpr size_t kMaxGuards = 8;
   // Calls of the interpreter by C that are looked at, from the innermost outwards.
   static constexpr size_t kMaxEntries = 8;
-  static constexpr size_t kMaxWishes = 4 * kMaxStackDepth + 4;
+  static constexpr size_t kMaxWishes = 4 * kMaxStackDepth + 1;
 
   // Where a thread's frames outside the window were last time.
   struct Hint {
@@ -77,6 +77,7 @@ class PythonFrameWalk {
     uint64_t outermost;                               // of the frames in the window
     uint64_t seen_owner, seen_chunk, seen_innermost;  // by foresight
     bool foreseen;
+    bool restless;  // its last walk was not done with one reading
     uint32_t count;
     uint64_t addresses[kMaxFrames];
   };
@@ -156,7 +157,6 @@ class PythonFrameWalk {
   bool ReadPlacesSomehow(const Cell& cell);
   bool ReadOne(uint64_t address, PythonFrame* out);
   bool FromHints(uint64_t address, size_t* next, PythonFrame* first, PythonFrame* second) const;
-  bool ReadWithWishes(size_t count);
   bool InWindow(uint64_t address) const;
   Cell CellOf(uint64_t thread, uint64_t owner) const;
   bool FindCell(uint64_t thread, Cell* out) const;

@@ -302,13 +302,14 @@ void PythonReader::State::Guard(size_t index) {
   const auto add_before = [&](uint64_t address, uint64_t value) {
     add(guards.before, &guards.before_count, address, guards.before_count, value);
   };
-  add_before(self + layout.thread_interpreter, interpreter->address);
+  // The state's own fields last and mostly by their addresses, so that they are read as one.
   if (!listed_now) {
-    add_before(self + layout.thread_prev, before);
-    add_before(self + layout.thread_next, after);
     if (before != 0) add_before(before + layout.thread_next, self);
     if (after != 0) add_before(after + layout.thread_prev, self);
+    add_before(self + layout.thread_prev, before);
+    add_before(self + layout.thread_next, after);
   }
+  add_before(self + layout.thread_interpreter, interpreter->address);
   const bool native = layout.thread_native_id != kNoOffset;
   const uint64_t id_at = self + (native ? layout.thread_native_id : layout.thread_pthread);
   const uint64_t id = native ? static_cast<uint64_t>(thread.tid) : thread.pthread;
