@@ -45,7 +45,7 @@ class PythonRemembered : public testing::TestWithParam<Interpreter> {
     // It may be on its way from printing to waiting.
     Read read = Read::kTorn;
     for (int i = 0; i < 100 && read == Read::kTorn; ++i) {
-      if (i > 0) usleep(1'000);
+      usleep(i > 0 ? 1'000 : 300);
       ASSERT_TRUE(attached_.reader().BeginLook());
       read = attached_.reader().ReadStack(tid, &attached_.table(), &stack_);
     }
