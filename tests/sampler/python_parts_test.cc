@@ -271,8 +271,8 @@ TEST(ProcessMemoryRead, TellsHowManyPiecesThereAreUpToAHole) {
   for (size_t i = 0; i < 2 * kPage; ++i) pages[i] = static_cast<uint8_t>(i * 7);
   munmap(pages + 2 * kPage, kPage);
   ProcessMemory memory;
-  ASSERT_TRUE(memory.Open(getpid()));
   const auto base = reinterpret_cast<uint64_t>(pages);
+  ASSERT_TRUE(memory.Open(getpid(), base));
   // Side by side, with gaps, backwards, over the end of a page, and apart: each gets its own bytes.
   const struct {
     size_t at, size;
