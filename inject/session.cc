@@ -36,6 +36,9 @@ constexpr uint32_t kEventRings = 64;
 constexpr size_t kSamplerShare = 8, kMostSamplerBytes = 8u << 20;
 // Large ones: a pool of fewer loses most of what a few threads do.
 constexpr size_t kFewestBuffers = 16;
+// The deepest call of the sampler holds 14 KiB of addresses for one system call, and thread-local
+// storage of the host's libraries lies on the stack as well.
+constexpr size_t kFewestStackBytes = 256u << 10;
 
 uint32_t Pid() { return static_cast<uint32_t>(getpid()); }
 uint32_t Tid() { return static_cast<uint32_t>(syscall(SYS_gettid)); }
@@ -50,6 +53,20 @@ int64_t BootMinusMonotonicNs() {
 
 void ExitHandler() { g_session.FinishAtExit(); }
 
+// A host may have made its threads' stacks small (ulimit -s, pthread_setattr_default_np).
+int CreateDetached(void* (*main)(void*), void* argument) {
+  pthread_attr_t attributes;
+  size_t stack_bytes = 0;
+  if (const int error = pthread_attr_init(&attributes); error != 0) return error;
+  if (pthread_attr_getstacksize(&attributes, &stack_bytes) == 0 && stack_bytes < kFewestStackBytes)
+    pthread_attr_setstacksize(&attributes, kFewestStackBytes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_t thread;
+  const int error = pthread_create(&thread, &attributes, main, argument);
+  pthread_attr_destroy(&attributes);
+  return error;
+}
+
 bool StartThread(void* (*main)(void*), void* argument) {
   sigset_t all, old;
   sigfillset(&all);
@@ -59,10 +76,8 @@ bool StartThread(void* (*main)(void*), void* argument) {
   // host that has a handler expects it to answer for every thread.
   sigdelset(&all, SIGSYS);
   if (pthread_sigmask(SIG_SETMASK, &all, &old) != 0) return false;
-  pthread_t thread;
-  const int error = pthread_create(&thread, nullptr, main, argument);
+  const int error = CreateDetached(main, argument);
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
-  if (error == 0) pthread_detach(thread);
   return error == 0;
 }
 
