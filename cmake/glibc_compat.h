@@ -25,7 +25,6 @@ __asm__(".symver pthread_setspecific, pthread_setspecific@GLIBC_2.2.5");
 __asm__(".symver pthread_getspecific, pthread_getspecific@GLIBC_2.2.5");
 __asm__(".symver pthread_once, pthread_once@GLIBC_2.2.5");
 __asm__(".symver pthread_sigmask, pthread_sigmask@GLIBC_2.2.5");
-__asm__(".symver pthread_attr_getstacksize, pthread_attr_getstacksize@GLIBC_2.2.5");
 __asm__(".symver pthread_attr_setstacksize, pthread_attr_setstacksize@GLIBC_2.2.5");
 #endif
 

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdarg>
 #include <cstdio>
@@ -36,9 +37,12 @@ constexpr uint32_t kEventRings = 64;
 constexpr size_t kSamplerShare = 8, kMostSamplerBytes = 8u << 20;
 // Large ones: a pool of fewer loses most of what a few threads do.
 constexpr size_t kFewestBuffers = 16;
-// The deepest call of the sampler holds 14 KiB of addresses for one system call, and thread-local
-// storage of the host's libraries lies on the stack as well.
-constexpr size_t kFewestStackBytes = 256u << 10;
+// CUPTI's own code runs on the drain thread, and the host's exit handlers where it is the last one;
+// the sampler holds 14 KiB of addresses for one system call, and thread-local storage of the host's
+// libraries lies on the stack as well. Not what the host has set (ulimit -s,
+// pthread_setattr_default_np): that may be too little, and a host that locks its memory has all of
+// it resident.
+constexpr size_t kStackBytes = 2u << 20;
 
 uint32_t Pid() { return static_cast<uint32_t>(getpid()); }
 uint32_t Tid() { return static_cast<uint32_t>(syscall(SYS_gettid)); }
@@ -53,13 +57,10 @@ int64_t BootMinusMonotonicNs() {
 
 void ExitHandler() { g_session.FinishAtExit(); }
 
-// A host may have made its threads' stacks small (ulimit -s, pthread_setattr_default_np).
-int CreateDetached(void* (*main)(void*), void* argument) {
+int CreateDetached(size_t stack_bytes, void* (*main)(void*), void* argument) {
   pthread_attr_t attributes;
-  size_t stack_bytes = 0;
   if (const int error = pthread_attr_init(&attributes); error != 0) return error;
-  if (pthread_attr_getstacksize(&attributes, &stack_bytes) == 0 && stack_bytes < kFewestStackBytes)
-    pthread_attr_setstacksize(&attributes, kFewestStackBytes);
+  if (stack_bytes != 0) pthread_attr_setstacksize(&attributes, stack_bytes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   pthread_t thread;
   const int error = pthread_create(&thread, &attributes, main, argument);
@@ -76,7 +77,9 @@ bool StartThread(void* (*main)(void*), void* argument) {
   // host that has a handler expects it to answer for every thread.
   sigdelset(&all, SIGSYS);
   if (pthread_sigmask(SIG_SETMASK, &all, &old) != 0) return false;
-  const int error = CreateDetached(main, argument);
+  int error = CreateDetached(kStackBytes, main, argument);
+  // Thread-local storage that does not fit into it: as large as the host's own.
+  if (error == EINVAL) error = CreateDetached(0, main, argument);
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
   return error == 0;
 }

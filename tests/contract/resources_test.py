@@ -126,11 +126,12 @@ for name in OURS:
 """
 
 
-SMALL_STACKS = """
-import ctypes
+STACKS = """
+import ctypes, sys
+size = int(sys.argv[1])
 libc, attributes = ctypes.CDLL(None), ctypes.create_string_buffer(64)
-small = libc.pthread_attr_init(attributes) == libc.pthread_attr_setstacksize(attributes, ctypes.c_size_t(16384)) == 0
-print(small and libc.pthread_setattr_default_np(attributes))
+made = libc.pthread_attr_init(attributes) == 0 == libc.pthread_attr_setstacksize(attributes, ctypes.c_size_t(size))
+print(made and libc.pthread_setattr_default_np(attributes))
 """ + host.CUDA_IN_PYTHON + """
 work(100)
 def room(task):
@@ -182,13 +183,18 @@ class ProcessTest(host.ContractTest):
             always_open = (1 << 8) | (1 << 18) | (1 << 30) | (1 << 31) | (1 << 32)  # KILL, STOP, SYS, libc's
             self.assertEqual(int(fields["SigBlk"].strip(), 16) | always_open, (1 << 64) - 1)
 
-    def test_its_threads_have_room_where_the_hosts_have_little(self):
-        result = self.run_host([sys.executable, "-c", SMALL_STACKS], sim=True, env={"GPUPROBE_FLUSH_MS": "20"})
+    def test_the_stacks_of_its_threads_are_not_what_the_host_has_set_for_its_own(self):
+        for size in ("16384", str(64 * MIB)):
+            self.check_room(size)
+
+    def check_room(self, size):
+        result = self.run_host([sys.executable, "-c", STACKS, size], sim=True, env={"GPUPROBE_FLUSH_MS": "20"})
         self.assertEqual((result.status, result.stderr), (0, b""))
         worked, room_kib = result.stdout.splitlines()
         self.assertEqual(worked, b"0")
         for kib in room_kib.split():
-            self.assertGreater(int(kib), 200)
+            self.assertGreater(int(kib), 1800)
+            self.assertLess(int(kib), 2048)
         self.assertEqual(len(room_kib.split()), 2)
 
     def test_a_driver_that_is_loaded_but_not_initialised_brings_nothing(self):
