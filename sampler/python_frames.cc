@@ -349,7 +349,18 @@ size_t PythonFrameWalk::Untold(const Cell& cell) {
       return count_;
     }
   }
-  return UntoldFrom(moment_, moment_);
+  return MayBeInTheMaking(moment_) ? count_ : UntoldFrom(moment_, moment_);
+}
+
+// A new frame has its function before it has its caller: until then it seems to be called by what
+// called the one that was in its place. The second reading does not tell where that has called the
+// same function there by then, as a function does that calls another from a generator, and then
+// itself.
+bool PythonFrameWalk::MayBeInTheMaking(size_t index) const {
+  const PythonFrame& frame = memory_->frames[index];
+  const uint64_t begin = frame.code + layout_->code_instructions;
+  return frame.instruction != memory_->again[index].instruction &&
+         static_cast<uint64_t>(frame.instruction) <= begin;
 }
 
 size_t PythonFrameWalk::UntoldFrom(size_t begin, size_t restless) const {

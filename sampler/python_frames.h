@@ -7,7 +7,8 @@
 // more. One that stood at the same instruction both times stood there in between (it was in a
 // call), so at the moment between the two readings the stack was as told. The innermost frame need
 // not be at the same instruction both times; it has to be the same function called by the same
-// frame, so that it is no frame in the making and none that is gone.
+// frame, and not at its first instruction at the first reading and gone on at the second, so that
+// it is no frame in the making and none that is gone.
 //
 // Which frame is innermost is looked at once more a moment later. From 3.11 on it has to be the
 // same; or one that this has called meanwhile (the first look's moment is told); or one that this
@@ -177,6 +178,7 @@ class PythonFrameWalk {
   // The number of inner frames that are to be left out; moment_: none that is in the stack.
   size_t Untold(const Cell& cell);
   bool IsCalledFrom(uint64_t inner, uint64_t caller) const;
+  bool MayBeInTheMaking(size_t index) const;  // from 3.11 on
   // The same from frame `begin` on; only frame `restless` may be at another instruction by then.
   size_t UntoldFrom(size_t begin, size_t restless) const;
   bool EndsInFunction() const;
