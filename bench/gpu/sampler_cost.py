@@ -62,7 +62,7 @@ def measure(threads, seconds, hz):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("GPUPROBE_")}
         environment.update(LD_PRELOAD=str(DIST / "lib" / "libgpuprobe.so"), GPUPROBE_OUT=folder + "/run",
                            GPUPROBE_SAMPLE_HZ=str(hz))
-        lead_in = 5.0  # imports, CUDA's start, and the sampler's credit for them
+        lead_in = 7.0  # imports, CUDA's start, and the sampler's credit for them
         child = subprocess.Popen([sys.executable, "-c", PROGRAM, str(threads), str(lead_in + seconds + 3)],
                                  env=environment)
         while not own_threads(child.pid):

@@ -347,7 +347,9 @@ TEST_P(PythonStacks, ComeWithWhoHoldsTheLockAndWhoWaitsForIt) {
     }
     usleep(3000);
   }
-  EXPECT_GT(locked, samples * 8 / 10);
+  // Nobody holds it while the one that it was handed to waits for a core: a third of the time on two
+  // cores with a load of seven.
+  EXPECT_GT(locked, samples / 3);
   EXPECT_EQ(holders, 3u);
   // The main thread may still be on its way into the wait.
   EXPECT_LT(held[child_->pid()], locked / 2);

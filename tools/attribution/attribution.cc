@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,9 +22,10 @@ constexpr int64_t kLongAgo = std::numeric_limits<int64_t>::min();
 
 // Where a thread's calls have been read to, in order of time.
 struct ThreadCursor {
-  size_t position = 0;         // first call of its lane that has not ended
-  int32_t last_blocking = -1;  // latest blocking call before `position`
-  bool has_submitted = false;  // a submission lies before `position`
+  std::span<const int32_t> lane;  // HostView::CallsOf()
+  size_t position = 0;            // first call of its lane that has not ended
+  int32_t last_blocking = -1;     // latest blocking call before `position`
+  bool has_submitted = false;     // a submission lies before `position`
   LaneReader overheads;
 };
 
@@ -69,6 +71,7 @@ class Attributor {
         busy_until_(carry->busy_until_ns) {
     drains_.resize(timeline_.processes.size());
     for (size_t t = 0; t < cursors_.size(); ++t) {
+      cursors_[t].lane = host_.CallsOf(static_cast<int32_t>(t));
       cursors_[t].overheads = LaneReader(host_.OverheadsOfThread(static_cast<int32_t>(t)));
     }
     for (size_t p = 0; p < timeline_.processes.size(); ++p) {
@@ -112,10 +115,13 @@ class Attributor {
   // Reads the operations that started before the gap ended.
   void ReadOpsUpTo(const Gap& gap) {
     const auto& ops = activity_.ops;
-    while (next_op_ < ops.size() &&
-           (gap.next_op < 0 || Op(ops[next_op_]).start_ns < Op(gap.next_op).start_ns)) {
-      ReadOp(ops[next_op_++]);
+    const size_t end = ops.size();
+    if (gap.next_op < 0) {
+      while (next_op_ < end) ReadOp(ops[next_op_++]);
+      return;
     }
+    const int64_t until_ns = Op(gap.next_op).start_ns;
+    while (next_op_ < end && Op(ops[next_op_]).start_ns < until_ns) ReadOp(ops[next_op_++]);
   }
 
   void ReadOp(int32_t index) {
@@ -140,20 +146,22 @@ class Attributor {
   // Moves a thread's cursor past the calls that ended by `ns`.
   ThreadCursor& Advance(int32_t thread, int64_t ns) {
     ThreadCursor& cursor = cursors_[thread];
-    const auto lane = host_.CallsOf(thread);
-    while (cursor.position < lane.size() && Call(lane[cursor.position]).end_ns <= ns) {
-      const int32_t call = lane[cursor.position++];
+    const std::span<const int32_t> lane = cursor.lane;
+    size_t position = cursor.position;
+    for (; position < lane.size() && Call(lane[position]).end_ns <= ns; ++position) {
+      const int32_t call = lane[position];
       const Role role = host_.RoleOf(call);
       if (Blocks(role)) cursor.last_blocking = call;
       if (role == Role::kSubmit || host_.OpOf(call) >= 0) cursor.has_submitted = true;
     }
+    cursor.position = position;
     return cursor;
   }
 
   // The blocking call of `thread` in which, or at whose end, the device ran dry at `dry_ns`.
   int32_t DrainingCallOf(int32_t thread, int64_t dry_ns) {
     const ThreadCursor& cursor = Advance(thread, dry_ns);
-    const auto lane = host_.CallsOf(thread);
+    const std::span<const int32_t> lane = cursor.lane;
     if (cursor.position < lane.size()) {
       const int32_t call = lane[cursor.position];
       if (Call(call).start_ns < dry_ns && Blocks(host_.RoleOf(call))) return call;
@@ -166,7 +174,7 @@ class Attributor {
   // may be the one that was blocked (a training script's main thread, then its backward thread).
   int32_t DrainingCallOfOthers(const GapView& view, int64_t dry_ns) {
     const ThreadCursor& cursor = cursors_[view.thread];
-    const auto lane = host_.CallsOf(view.thread);
+    const std::span<const int32_t> lane = cursor.lane;
     const int64_t outside_since =
         cursor.position == 0 ? kLongAgo : Call(lane[cursor.position - 1]).end_ns;
     const bool inside =
@@ -283,28 +291,31 @@ class Attributor {
 
   void FindQueuedCause(GapView& view) {
     const GpuOp& next = Op(report_.gaps[gap_].next_op);
-    const int32_t before = next.stream >= 0 ? last_on_stream_[next.stream] : -1;
-    const auto wait = stream_waits_.Find(next, before, &stream_waits_cursor_);
-    if (!wait && view.process >= 0 && !timeline_.processes[view.process].has_sync_records &&
+    if (!stream_waits_.HasNone()) {
+      const int32_t before = next.stream >= 0 ? last_on_stream_[next.stream] : -1;
+      if (const auto wait = stream_waits_.Find(next, before, &stream_waits_cursor_))
+        return WaitedFor(*wait, next, view);
+    }
+    if (view.process >= 0 && !timeline_.processes[view.process].has_sync_records &&
         next.start_ns - view.submit_end_ns >= kNoLatencyNs) {
       view.queued = Cause::kUnknown;
       view.queued_where = QueuedUntold();
       view.queued_call = view.submission;
       return;
     }
-    if (!wait) {
-      view.queued = Cause::kLaunchLatency;
-      if (queued_ < 0) queued_ = places_.Id(PlaceKind::kQueued);
-      view.queued_where = queued_;
-      view.queued_call = view.submission;
-      return;
-    }
+    view.queued = Cause::kLaunchLatency;
+    if (queued_ < 0) queued_ = places_.Id(PlaceKind::kQueued);
+    view.queued_where = queued_;
+    view.queued_call = view.submission;
+  }
+
+  void WaitedFor(const StreamWaits::Wait& wait, const GpuOp& next, GapView& view) {
     view.queued = Cause::kDependency;
-    view.queued_call = wait->call;
-    const int32_t place = wait->host_function || next.stream < 0
+    view.queued_call = wait.call;
+    const int32_t place = wait.host_function || next.stream < 0
                               ? places_.Id(PlaceKind::kHostFunction, view.thread)
-                              : places_.Id(PlaceKind::kStreamWait, next.stream, wait->stream);
-    view.queued_where = shown_.OfDependency(place, wait->call, view.submission);
+                              : places_.Id(PlaceKind::kStreamWait, next.stream, wait.stream);
+    view.queued_where = shown_.OfDependency(place, wait.call, view.submission);
   }
 
   // A run may have nothing else between its operations: looked up once.
@@ -441,27 +452,44 @@ class Attributor {
         from = ChargeDrain(view, from, to);
       }
       blocked_[view.process].Split(from, to, [&](int64_t a, int64_t b, int32_t call) {
-        if (call >= 0) {
-          Emit(a, b, CauseOf(call), WhereOf(call), call, -1, Call(call).thread);
-          return;
-        }
-        HostOutside(view, ChargeDrain(view, a, b), b);
+        if (call < 0) return HostOutside(view, ChargeDrain(view, a, b), b);
+        WhileOthersAreBlocked(view, a, b, call);
       });
     });
+  }
+
+  // Another thread is in `call`, which blocks it. If ours was seen at something of its own it did
+  // not wait for that.
+  void WhileOthersAreBlocked(const GapView& view, int64_t begin, int64_t end, int32_t call) {
+    const Shown where = WhereOf(call);
+    for (const HostPart& part : PartsOfHost(view, begin, end)) {
+      if (part.sample >= 0 && timeline_.samples[part.sample].thread == view.thread &&
+          evidence_.judge.IsAtItsOwn(part.sample)) {
+        EmitHost(view, part, ChargeDrain(view, part.begin_ns, part.end_ns));
+      } else {
+        Emit(part.begin_ns, part.end_ns, CauseOf(call), where, call, -1, Call(call).thread);
+      }
+    }
   }
 
   // The thread was busy with something of its own: what, samples tell.
   void HostOutside(const GapView& view, int64_t begin, int64_t end) {
     if (begin >= end) return;
+    for (const HostPart& part : PartsOfHost(view, begin, end)) EmitHost(view, part, part.begin_ns);
+  }
+
+  const std::vector<HostPart>& PartsOfHost(const GapView& view, int64_t begin, int64_t end) {
     host_parts_.clear();
     evidence_.split.Split(StretchOf(view), begin, end, shown_.cursor(), &host_parts_);
-    for (const HostPart& part : host_parts_) {
-      const int32_t thread = part.sample < 0 ? view.thread : timeline_.samples[part.sample].thread;
-      Emit(part.begin_ns, part.end_ns, part.cause, shown_.OfHost(part, thread), view.submission, -1,
-           thread);
-      if (part.cause == Cause::kGilWait)
-        carry_.gil_waits.push_back({SampleOfRun(part.sample), part.end_ns - part.begin_ns});
-    }
+    return host_parts_;
+  }
+
+  void EmitHost(const GapView& view, const HostPart& part, int64_t begin) {
+    if (begin >= part.end_ns) return;
+    const int32_t thread = part.sample < 0 ? view.thread : timeline_.samples[part.sample].thread;
+    Emit(begin, part.end_ns, part.cause, shown_.OfHost(part, thread), view.submission, -1, thread);
+    if (part.cause == Cause::kGilWait)
+      carry_.gil_waits.push_back({SampleOfRun(part.sample), part.end_ns - begin});
   }
 
   // The stretch in front of the thread's cursor.
@@ -472,9 +500,7 @@ class Attributor {
   // Is the stretch around the cursor a short way from one submission to the next?
   bool IsBackToBack(const GapView& view, int32_t next_call) const {
     const ThreadCursor& cursor = cursors_[view.thread];
-    int64_t since = cursor.has_submitted
-                        ? Call(host_.CallsOf(view.thread)[cursor.position - 1]).end_ns
-                        : kLongAgo;
+    int64_t since = cursor.has_submitted ? Call(cursor.lane[cursor.position - 1]).end_ns : kLongAgo;
     since = std::max(since, view.previous_submit_end_ns);
     const int64_t until = next_call < 0 ? view.submit_begin_ns
                                         : std::min(view.submit_begin_ns, Call(next_call).start_ns);

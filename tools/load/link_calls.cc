@@ -3,6 +3,7 @@
 #include "tools/load/link_calls.h"
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -89,12 +90,15 @@ uint64_t FoldDriverCalls(const std::vector<SymbolTraits>& traits, Indices* indic
 
 void AddCalls(const std::vector<SymbolTraits>& traits, const std::vector<HostCall>& calls,
               Indices* indices) {
-  for (size_t i = 0; i < calls.size(); ++i) {
-    const HostCall& call = calls[i];
-    if (call.correlation == 0) continue;
-    (*indices)[static_cast<size_t>(call.process)].Add(
-        call.correlation, static_cast<int32_t>(i),
-        traits[static_cast<size_t>(call.symbol)].submits);
+  for (size_t i = 0; i < calls.size();) {
+    const int32_t process = calls[i].process;
+    CorrelationIndex& index = (*indices)[static_cast<size_t>(process)];
+    for (; i < calls.size() && calls[i].process == process; ++i) {
+      const HostCall& call = calls[i];
+      if (call.correlation == 0) continue;
+      index.Add(call.correlation, static_cast<int32_t>(i),
+                traits[static_cast<size_t>(call.symbol)].submits);
+    }
   }
 }
 
@@ -109,21 +113,28 @@ bool InAnotherClock(const GpuOp& op, const HostCall& call) {
 // Links `ops`; returns how many were moved to `untimed`.
 uint64_t LinkOps(const Indices& indices, Timeline* timeline, std::vector<uint32_t>* highest) {
   size_t kept = 0;
-  for (size_t i = 0; i < timeline->ops.size(); ++i) {
-    GpuOp& op = timeline->ops[i];
-    uint32_t& high = (*highest)[static_cast<size_t>(op.process)];
-    high = std::max(high, op.correlation);
-    const int32_t call = indices[static_cast<size_t>(op.process)].FindSubmitting(op.correlation);
-    if (call >= 0) {
-      op.submission = call;
-      if (InAnotherClock(op, timeline->calls[static_cast<size_t>(call)])) {
-        timeline->untimed.push_back({op.kind, kTimingInvalid, op.device, op.stream, op.process,
-                                     op.name, op.correlation, op.start_ns});
-        continue;
+  const HostCall* const calls = timeline->calls.data();
+  const std::span<GpuOp> ops(timeline->ops);
+  for (size_t i = 0; i < ops.size();) {
+    const int32_t process = ops[i].process;
+    const CorrelationIndex& index = indices[static_cast<size_t>(process)];
+    uint32_t high = (*highest)[static_cast<size_t>(process)];
+    for (; i < ops.size() && ops[i].process == process; ++i) {
+      GpuOp& op = ops[i];
+      high = std::max(high, op.correlation);
+      const int32_t call = index.FindSubmitting(op.correlation);
+      if (call >= 0) {
+        op.submission = call;
+        if (InAnotherClock(op, calls[call])) {
+          timeline->untimed.push_back({op.kind, kTimingInvalid, op.device, op.stream, op.process,
+                                       op.name, op.correlation, op.start_ns});
+          continue;
+        }
       }
+      if (kept != i) ops[kept] = op;
+      ++kept;
     }
-    if (kept != i) timeline->ops[kept] = op;
-    ++kept;
+    (*highest)[static_cast<size_t>(process)] = high;
   }
   const uint64_t moved = timeline->ops.size() - kept;
   timeline->ops.resize(kept);

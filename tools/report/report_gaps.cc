@@ -6,6 +6,7 @@
 #include "tools/report/report_gaps.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,7 @@
 #include "tools/format/kernel_name.h"
 #include "tools/report/report_parts.h"
 #include "tools/timeline/device_number.h"
+#include "tools/windowed/windowed_analysis.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -90,8 +92,30 @@ uint64_t CountGaps(const ReportInput& input) {
 std::string MoreGaps(const ReportInput& input, size_t shown, size_t listed) {
   const uint64_t count = CountGaps(input);
   if (count <= listed) return MoreLine(shown, listed, 0);
+  if (shown == listed) {
+    return absl::StrCat("... ", FormatCount(count - shown),
+                        " more, none longer: not kept of a run that is read in windows "
+                        "(--windows never has them)\n");
+  }
   return absl::StrCat("... ", FormatCount(count - shown), " more (--top 0 lists the longest ",
                       FormatCount(listed), ": the run was read in windows)\n");
+}
+
+// Of a GPU of which some are not kept, what is shorter than the shortest that is: how many others
+// of that GPU come before those of the other GPUs nobody knows. (What was cut, windowed_analysis.h,
+// is not kept either, but says nothing about the others.)
+void DropUncertain(std::vector<ListedGap>* listed) {
+  const size_t most_kept = WindowLimits().kept_gaps;
+  std::map<const DeviceReport*, uint64_t> kept;
+  for (const ListedGap& gap : *listed) ++kept[gap.device];
+  std::map<const DeviceReport*, uint64_t> left = kept;
+  for (size_t i = 0; i < listed->size(); ++i) {
+    const DeviceReport* device = (*listed)[i].device;
+    if (--left[device] > 0 || kept[device] < most_kept) continue;
+    if (device->listed_gaps <= kept[device]) continue;
+    listed->resize(i + 1);
+    return;
+  }
 }
 
 }  // namespace
@@ -106,6 +130,7 @@ std::vector<ListedGap> ListGaps(const ReportInput& input) {
   std::stable_sort(listed.begin(), listed.end(), [](const ListedGap& a, const ListedGap& b) {
     return a.duration() > b.duration();
   });
+  DropUncertain(&listed);
   return listed;
 }
 

@@ -57,6 +57,10 @@ TokenMeaning MeaningOfWork(const StepWork& work, uint32_t graph_id, bool joined,
   return meaning;
 }
 
+bool IsOfLaunch(const StepWork& work) {
+  return work.kind == OpKind::kGraph && (work.name == kGraphLaunch || work.name == kOtherLaunch);
+}
+
 uint32_t StepItems::KindOf(const Timeline& timeline, const GpuOp& op) {
   const StepWork work = StepWorkOf(timeline, op);
   const auto [kind, is_new] = kind_of_.FindOrAdd(work);

@@ -120,6 +120,8 @@ class StepItems {
 // The meaning of one operation, or of several of one submission (`joined`) of which it is the
 // first.
 TokenMeaning MeaningOfWork(const StepWork& work, uint32_t graph_id, bool joined, bool with_shapes);
+// Of several operations of one submission?
+bool IsOfLaunch(const StepWork& work);
 
 }  // namespace gpuprobe::tools
 

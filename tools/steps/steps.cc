@@ -189,9 +189,10 @@ DeviceSteps FindSteps(const Timeline& timeline, const HostView& host,
   const std::vector<int64_t> times = Boundaries(timeline, items, found, report, &result.first_op);
   MeasureSteps(timeline, activity, report, times, &result);
   if (result.steps.size() < kFewestSteps) {
-    result.steps.clear();
-    result.why_none = TooFewStepsText();
-    return result;
+    DeviceSteps none;
+    none.device = report.device;
+    none.why_none = TooFewStepsText();
+    return none;
   }
   result.confidence = found.pattern.confidence;
   MeasureFigures(report, places, &result);

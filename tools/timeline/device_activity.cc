@@ -138,7 +138,7 @@ class DeviceMeter {
         options_(options),
         communication_names_(communication_names),
         activity_(activity),
-        streams_(*streams) {
+        streams_(streams) {
     report_.device = activity.device;
     SetWindow();
   }
@@ -208,7 +208,8 @@ class DeviceMeter {
         previous_end_ns = op.end_ns;
       }
       if (!kSums) continue;
-      if (op.end_ns > window.start_ns && op.start_ns < window.end_ns) streams_.Add(op);
+      if (streams_ != nullptr && op.end_ns > window.start_ns && op.start_ns < window.end_ns)
+        streams_->Add(op);
       Measure(op);
     }
     if (kGaps) AddGap(busy_until, window.end_ns, previous, -1);
@@ -324,7 +325,7 @@ class DeviceMeter {
   const Options& options_;
   const std::vector<bool>& communication_names_;
   const DeviceActivity& activity_;
-  StreamCounts& streams_;
+  StreamCounts* const streams_;
   Sweep sweep_;
   DeviceReport report_;
 };

@@ -84,8 +84,8 @@ class StreamCounts {
 std::vector<bool> CommunicationNames(const Timeline& timeline);
 
 // Window, sums, breakdown and gaps (without their parts) of one device. `streams` gets the
-// operations that are busy in the window. Two threads may share this: gaps and what is counted of
-// them; all the rest. The window is in both.
+// operations that are busy in the window; may be nullptr. Two threads may share this: gaps and what
+// is counted of them; all the rest. The window is in both.
 enum class Measured : uint8_t { kAll, kGaps, kSums };
 DeviceReport MeasureDevice(const Timeline& timeline, const Options& options, const Scope& scope,
                            const std::vector<bool>& communication_names,

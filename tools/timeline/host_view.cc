@@ -163,7 +163,14 @@ void HostView::ReadCalls(Scratch* scratch) {
     if (Blocks(roles_[i]) && call.process >= 0)
       blocked_[call.process].Add(call.start_ns, call.end_ns, index);
     if (call.thread < 0) continue;
-    AddWaitingCall(index, scratch);
+    // Nearly all calls do not wait, and none waits for them.
+    const int32_t op = op_of_call_[i];
+    if (Blocks(roles_[i]) || call.end_ns - call.start_ns >= kQueueFullNs ||
+        (op >= 0 && scratch->unanswered[call.thread] > 0)) {
+      AddWaitingCall(index, scratch);
+    } else if (op >= 0) {
+      scratch->last_op[call.thread] = op;
+    }
     if (call.end_ns <= covered_until[call.thread]) continue;
     covered_until[call.thread] = call.end_ns;
     lane_.items[next[call.thread]++] = index;

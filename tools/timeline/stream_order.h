@@ -68,6 +68,8 @@ class StreamWaits {
 
   StreamWaits(const Timeline& timeline, const HostView& host);
 
+  // Neither stream-waits nor calls that order: Find() finds nothing.
+  bool HasNone() const { return nothing_; }
   // `op` has a known submission; `previous`: operation before it on its stream, or -1. A wait whose
   // event was already complete when the submission began is none.
   std::optional<Wait> Find(const GpuOp& op, int32_t previous, Cursor* cursor) const {

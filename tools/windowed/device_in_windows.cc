@@ -3,7 +3,6 @@
 #include "tools/windowed/device_in_windows.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 namespace gpuprobe::tools {
@@ -83,26 +82,22 @@ void ForgetCounted(const Timeline& timeline, const Options& options, const Devic
 
 void AddSums(const WindowContext& context, const Timeline& timeline, const DeviceActivity& activity,
              DeviceWindow* stretch) {
-  StreamCounts streams(timeline);
   stretch->sums = MeasureDevice(timeline, stretch->options, context.scope,
-                                context.communication_names, activity, &streams, Measured::kSums);
+                                context.communication_names, activity, nullptr, Measured::kSums);
   if (stretch->began)
     ForgetCounted(timeline, context.options, activity, stretch->border_ns, &stretch->sums);
 }
 
-// What Analyse() promises holds for each stretch, its causes being its parts.
+// What Analyse() promises holds for each stretch, its causes being its parts: that these fill the
+// gaps is looked at, so that they are all idle time if none of them is of no gap.
 std::string CheckStretch(const DeviceWindow& stretch) {
+  size_t of_gaps = 0;
+  for (const Gap& gap : stretch.report.gaps) of_gaps += gap.part_count;
+  if (of_gaps != stretch.report.parts.size()) return "parts of idle time are of no gap";
   DeviceReport sums = stretch.sums;
-  std::array<int64_t, kCauseCount> causes_ns = {};
-  for (const GapPart& part : stretch.report.parts)
-    causes_ns[static_cast<size_t>(part.cause)] += part.end_ns - part.begin_ns;
-  for (size_t c = 0; c < kCauseCount; ++c) {
-    if (causes_ns[c] == 0) continue;
-    CauseTotal& total = sums.causes.emplace_back();
-    total.cause = static_cast<Cause>(c);
-    total.total_ns = causes_ns[c];
-    total.sites.push_back({"", causes_ns[c]});
-  }
+  CauseTotal& all = sums.causes.emplace_back();
+  all.total_ns = sums.idle_ns;
+  all.sites.push_back({"", sums.idle_ns});
   return CheckSums(sums, stretch.report);
 }
 
@@ -157,10 +152,9 @@ std::optional<DeviceWindow> DeviceInWindows::FindGaps(const WindowContext& conte
   Options options = context.options;
   int64_t to_ns = 0;
   if (!ChooseStretch(context, busy_until_ns, &options, &to_ns)) return std::nullopt;
-  StreamCounts streams(timeline);
   DeviceWindow stretch{options, began, measured_to_ns, {}, {}};
   stretch.report = MeasureDevice(timeline, options, context.scope, context.communication_names,
-                                 *activity, &streams, Measured::kGaps);
+                                 *activity, nullptr, Measured::kGaps);
   if (!began) total.window.start_ns = stretch.report.window.start_ns;
   total.window.end_ns = stretch.report.window.end_ns;
   began = true;
@@ -174,9 +168,15 @@ void DeviceInWindows::Attribute(const WindowContext& context, const AttributionI
   AttributeWindow(input, context.end_ns, context.sample_of_run, context.places, &carry, report);
 }
 
+void DeviceInWindows::ReadSteps(const WindowContext& context, const Timeline& timeline,
+                                const HostView& host, const DeviceActivity& activity,
+                                const DeviceWindow& stretch) {
+  steps.Read({timeline, host, activity, stretch.report, total.window.start_ns,
+              context.last ? kNever : context.end_ns});
+}
+
 void DeviceInWindows::AddUp(const WindowContext& context, const Timeline& timeline,
-                            const HostView& host, const DeviceActivity& activity,
-                            const DeviceWindow& stretch) {
+                            const DeviceActivity& activity, const DeviceWindow& stretch) {
   const DeviceReport& report = stretch.report;
   Collect(context, timeline, report);
   AddToTotal(stretch.sums, &total);
@@ -184,8 +184,6 @@ void DeviceInWindows::AddUp(const WindowContext& context, const Timeline& timeli
   context.start_up.Add(timeline, report, context.phases.steady().start_ns);
   if (context.idle_samples != nullptr) context.idle_samples->Add(report);
   if (context.phases.has_begun()) AddSteady(context, timeline, activity, stretch);
-  steps.Add({timeline, host, activity, report, total.window.start_ns,
-             context.last ? kNever : context.end_ns});
 }
 
 void DeviceInWindows::TellPhases(const RunPhases& phases) {
@@ -213,9 +211,8 @@ void DeviceInWindows::AddSteady(const WindowContext& context, const Timeline& ti
     Options options = context.options;
     options.from_ns = inside.start_ns;
     options.to_ns = inside.end_ns;
-    StreamCounts streams(timeline);
     DeviceReport part = MeasureDevice(timeline, options, context.scope, context.communication_names,
-                                      activity, &streams, Measured::kSums);
+                                      activity, nullptr, Measured::kSums);
     if (steady_began_) ForgetCounted(timeline, context.options, activity, inside.start_ns, &part);
     AddToTotal(part, &steady_);
   }
@@ -231,7 +228,7 @@ void DeviceInWindows::Collect(const WindowContext& context, const Timeline& time
   carry.totals.RenumberCalls(renumber);
   for (CauseTotals& totals : carry.earlier) totals.RenumberCalls(renumber);
   for (const GapPart& part : report.parts) {
-    if (IsLoading(timeline, part))
+    if (part.cause == Cause::kBlockingApi && IsLoading(timeline, part))
       context.verdict.AddLoading(report.device, part.begin_ns, part.end_ns);
     if (part.sample < 0) continue;
     if (part.cause != Cause::kInputWait && part.cause != Cause::kCpuStarved) continue;

@@ -73,8 +73,11 @@ class DeviceInWindows {
   // Fills the parts of the stretch's report.
   void Attribute(const WindowContext& context, const AttributionInput& input, DeviceReport* report);
   // Adds what was measured to what is known of the device.
-  void AddUp(const WindowContext& context, const Timeline& timeline, const HostView& host,
-             const DeviceActivity& activity, const DeviceWindow& stretch);
+  void AddUp(const WindowContext& context, const Timeline& timeline, const DeviceActivity& activity,
+             const DeviceWindow& stretch);
+  // Its operations, for steps. Another thread may attribute gaps meanwhile.
+  void ReadSteps(const WindowContext& context, const Timeline& timeline, const HostView& host,
+                 const DeviceActivity& activity, const DeviceWindow& stretch);
   // Keeps what was busy in the window.
   void TakeBusy(DeviceActivity* activity) {
     busy = std::move(activity->busy);

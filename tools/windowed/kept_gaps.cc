@@ -61,8 +61,14 @@ void Shift(int32_t base, int32_t* index) {
 
 void KeptGaps::Add(const Timeline& window, const DeviceReport& report, int64_t min_ns,
                    const std::vector<int32_t>& samples) {
+  if (most_ == 0) return;
+  // Of a long run nearly all are shorter than what is kept.
+  const auto shortest_ns = [&] {
+    return heap_.size() < most_ ? min_ns : std::max(min_ns, heap_.front().gap.length_ns());
+  };
+  int64_t least_ns = shortest_ns();
   for (const Gap& gap : report.gaps) {
-    if (gap.length_ns() < min_ns || most_ == 0) continue;
+    if (gap.length_ns() < least_ns) continue;
     if (heap_.size() >= most_) {
       if (!Before(gap, heap_.front().gap)) continue;
       std::pop_heap(heap_.begin(), heap_.end(), HeapOrder);
@@ -70,6 +76,7 @@ void KeptGaps::Add(const Timeline& window, const DeviceReport& report, int64_t m
     }
     heap_.push_back(Copy(window, report, gap, samples));
     std::push_heap(heap_.begin(), heap_.end(), HeapOrder);
+    least_ns = shortest_ns();
   }
 }
 

@@ -30,6 +30,17 @@ class RunPhases {
     if (counted_ == ranks_->last) steady_.end_ns = start_ns;
     ++counted_;
   }
+  // So many operations, if the steady part neither begins nor ends with one of them; else false,
+  // and they are to be counted one by one.
+  bool Skip(uint64_t operations) {
+    if (!ranks_) return true;
+    const auto among = [&](uint64_t rank) {
+      return rank >= counted_ && rank - counted_ < operations;
+    };
+    if (among(ranks_->first) || among(ranks_->last)) return false;
+    counted_ += operations;
+    return true;
+  }
   // kNever: not reached.
   const Window& steady() const { return steady_; }
   bool has_begun() const { return steady_.start_ns != kNever; }

@@ -29,6 +29,14 @@ void StepCutter::Count(const Part& part, int64_t until_ns, Open* open) {
 }
 
 void StepCutter::SumUpTo(int64_t ns) {
+  if (may_end_ns_ != kNever && !may_end_ && may_end_ns_ <= ns) {
+    Sum(may_end_ns_);
+    may_end_ = open_;
+  }
+  Sum(ns);
+}
+
+void StepCutter::Sum(int64_t ns) {
   if (ns <= summed_ns_) return;
   for (; first_start_ < starts_.size() && starts_[first_start_] < ns; ++first_start_) {
     open_.step.ops += begun_ns_ != kNever;
@@ -40,8 +48,23 @@ void StepCutter::SumUpTo(int64_t ns) {
     part.begin_ns = ns;
     break;
   }
+  if (first_part_ == parts_.size()) SumUpLent(ns);
   summed_ns_ = ns;
   Compact();
+}
+
+void StepCutter::SumUpLent(int64_t ns) {
+  size_t summed = 0;
+  for (; summed < lent_.size(); ++summed) {
+    const GapPart& lent = lent_[summed];
+    const Part part = {std::max(lent.begin_ns, lent_from_ns_), lent.end_ns, lent.where, lent.cause};
+    if (part.begin_ns >= ns) break;
+    if (begun_ns_ != kNever) Count(part, ns, &open_);
+    if (part.end_ns <= ns) continue;
+    lent_from_ns_ = ns;
+    break;
+  }
+  lent_ = lent_.subspan(summed);
 }
 
 void StepCutter::Compact() {
@@ -72,14 +95,19 @@ void StepCutter::Begin(int64_t ns, StepList* steps) {
   if (begun_ns_ != kNever) Close(ns, std::move(open_), steps);
   open_ = Open();
   begun_ns_ = ns;
-  may_end_.reset();
+  ForgetMayEnd();
 }
 
+// Not summed up yet: the next step may begin earlier, on another stream.
 void StepCutter::MayEnd(int64_t ns) {
   if (begun_ns_ == kNever || ns <= begun_ns_ || ns < summed_ns_) return;
-  SumUpTo(ns);
-  may_end_ = open_;
+  may_end_.reset();
   may_end_ns_ = ns;
+}
+
+void StepCutter::ForgetMayEnd() {
+  may_end_.reset();
+  may_end_ns_ = kNever;
 }
 
 void StepCutter::End(int64_t ns, StepList* steps) {
@@ -98,7 +126,7 @@ void StepCutter::Restart(int64_t ns) {
   begun_ns_ = kNever;
   SumUpTo(ns);
   open_ = Open();
-  may_end_.reset();
+  ForgetMayEnd();
 }
 
 }  // namespace gpuprobe::tools

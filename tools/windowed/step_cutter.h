@@ -6,10 +6,12 @@
 #ifndef GPUPROBE_TOOLS_WINDOWED_STEP_CUTTER_H_
 #define GPUPROBE_TOOLS_WINDOWED_STEP_CUTTER_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "tools/analysis/analysis.h"
@@ -21,6 +23,15 @@ class StepCutter {
  public:
   void AddPart(int64_t begin_ns, int64_t end_ns, Cause cause, int32_t where) {
     parts_.push_back({begin_ns, end_ns, where, cause});
+  }
+  // The same, of parts that stay where they are until KeepParts() has copied what is left of them:
+  // most are summed up by then. No AddPart() in between.
+  void LendParts(std::span<const GapPart> parts) { lent_ = parts; }
+  void KeepParts() {
+    for (const GapPart& part : lent_)
+      AddPart(std::max(part.begin_ns, lent_from_ns_), part.end_ns, part.cause, part.where);
+    lent_ = {};
+    lent_from_ns_ = kNever;
   }
   void AddStart(int64_t ns) { starts_.push_back(ns); }
 
@@ -34,7 +45,9 @@ class StepCutter {
   void SumUpTo(int64_t ns);
   // Begins anew; what lies before `ns` belongs to no step.
   void Restart(int64_t ns);
-  size_t waiting() const { return parts_.size() - first_part_ + starts_.size() - first_start_; }
+  size_t waiting() const {
+    return parts_.size() - first_part_ + lent_.size() + starts_.size() - first_start_;
+  }
 
  private:
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::min();
@@ -49,17 +62,22 @@ class StepCutter {
   };
 
   void Count(const Part& part, int64_t until_ns, Open* open);
+  void Sum(int64_t ns);
+  void ForgetMayEnd();
   void Close(int64_t ns, Open open, StepList* steps);
+  void SumUpLent(int64_t ns);
   void Compact();
 
   std::vector<Part> parts_;
+  std::span<const GapPart> lent_;  // behind parts_, not summed up yet ...
+  int64_t lent_from_ns_ = kNever;  // ... the first of them from here on
   std::vector<int64_t> starts_;
   size_t first_part_ = 0, first_start_ = 0;  // not summed up yet
   int64_t begun_ns_ = kNever;                // kNever: no step is under way
   int64_t summed_ns_ = kNever;
   Open open_;
-  std::optional<Open> may_end_;
   int64_t may_end_ns_ = kNever;
+  std::optional<Open> may_end_;  // what was summed up to there; nothing: not that far yet
 };
 
 }  // namespace gpuprobe::tools

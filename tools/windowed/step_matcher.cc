@@ -9,20 +9,21 @@ namespace gpuprobe::tools {
 void StepMatcher::Add(const QueuedItem& item, std::vector<StepSync>* syncs, StepCutter* cutter,
                       StepList* steps) {
   if (item.has_call) latest_ns_ = std::max(latest_ns_, item.submitted_ns);
-  if (open_ && item.correlation != 0 && open_->correlation == item.correlation) {
+  if (has_open_ && item.correlation != 0 && open_.correlation == item.correlation) {
     joined_ = true;
     return;
   }
   Flush(syncs, cutter, steps);
   open_ = item;
-  open_->submitted_ns = latest_ns_;
+  open_.submitted_ns = latest_ns_;
+  has_open_ = true;
   joined_ = false;
 }
 
 void StepMatcher::Flush(std::vector<StepSync>* syncs, StepCutter* cutter, StepList* steps) {
-  if (!open_) return;
+  if (!has_open_) return;
   const auto before = [&](size_t i) {
-    return i < syncs->size() && (*syncs)[i].start_ns < open_->submitted_ns;
+    return i < syncs->size() && (*syncs)[i].start_ns < open_.submitted_ns;
   };
   for (; before(next_sync_); ++next_sync_) {
     if (first_) continue;  // what came before the first item is no part of the sequence
@@ -30,7 +31,7 @@ void StepMatcher::Flush(std::vector<StepSync>* syncs, StepCutter* cutter, StepLi
   }
   first_ = false;
   Token(-1, cutter, steps);
-  open_.reset();
+  has_open_ = false;
   constexpr size_t kWorthMoving = 1'024;
   if (next_sync_ > kWorthMoving) {
     syncs->erase(syncs->begin(), syncs->begin() + static_cast<ptrdiff_t>(next_sync_));
@@ -38,20 +39,14 @@ void StepMatcher::Flush(std::vector<StepSync>* syncs, StepCutter* cutter, StepLi
   }
 }
 
-bool StepMatcher::Fits(int32_t sync, const TokenMeaning& meaning) const {
-  if (sync >= 0 || meaning.sync >= 0) return sync == meaning.sync;
-  // Nearly all that is nothing of the kind is seen by this alone.
-  if (!joined_ && (open_->work.name != meaning.work.name || open_->work.kind != meaning.work.kind))
-    return false;
-  return MeaningOfWork(open_->work, open_->graph_id, joined_, rule_.with_shapes) == meaning;
-}
-
 void StepMatcher::Token(int32_t sync, StepCutter* cutter, StepList* steps) {
   const bool begins = rule_.each_launch
-                          ? sync < 0 && (joined_ || open_->work.kind == OpKind::kGraph)
-                          : (!rule_.previous || previous_fits_) && Fits(sync, *rule_.at);
-  previous_fits_ = rule_.previous && Fits(sync, *rule_.previous);
-  const int64_t start_ns = std::max(open_->start_ns, run_begin_ns_);
+                          ? sync < 0 && (joined_ || open_.graph)
+                          : (!rule_.previous || previous_fits_) &&
+                                Fits(sync, *rule_.at, StepMatch::kAt, StepMatch::kAtJoined);
+  previous_fits_ = rule_.previous &&
+                   Fits(sync, *rule_.previous, StepMatch::kPrevious, StepMatch::kPreviousJoined);
+  const int64_t start_ns = std::max(open_.start_ns, run_begin_ns_);
   if (begins) {
     ++begins_;
     last_begin_ = position_;
@@ -61,12 +56,12 @@ void StepMatcher::Token(int32_t sync, StepCutter* cutter, StepList* steps) {
     end_ns_ = start_ns;
     cutter->MayEnd(end_ns_);
   }
-  last_end_ns_ = std::max(last_end_ns_, open_->end_ns);
+  last_end_ns_ = std::max(last_end_ns_, open_.end_ns);
   ++position_;
 }
 
 int64_t StepMatcher::NotBefore(int64_t next_ns) const {
-  if (open_) next_ns = std::min(next_ns, open_->start_ns);
+  if (has_open_) next_ns = std::min(next_ns, open_.start_ns);
   // The run may end here, and the step with the last of its tokens.
   const bool may_end = begins_ > 0 && (rule_.each_launch || end_ns_ == 0);
   return may_end ? std::min(next_ns, last_end_ns_) : next_ns;

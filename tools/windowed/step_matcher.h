@@ -19,12 +19,48 @@
 
 namespace gpuprobe::tools {
 
+// 32 bytes: there are as many as operations, and each is written, put in order and read. What it
+// does is compared with what tells a step before it is queued.
 struct QueuedItem {
   int64_t submitted_ns;  // of what has no call: its start
   int64_t start_ns, end_ns;
-  StepWork work;
-  uint32_t correlation, graph_id;
+  uint32_t correlation;
   bool has_call;
+  bool graph;    // is one, of one record
+  uint8_t fits;  // StepMatch
+};
+
+// Which tokens of a rule an operation may be, alone or as the first of several of one submission:
+// which of these it is, is known when the next one has come.
+class StepMatch {
+ public:
+  static constexpr uint8_t kAt = 1, kAtJoined = 2, kPrevious = 4, kPreviousJoined = 8;
+
+  explicit StepMatch(const StepRule& rule) : with_shapes_(rule.with_shapes) {
+    if (rule.at) at_ = rule.at;
+    if (rule.previous) previous_ = rule.previous;
+  }
+  uint8_t Of(const StepWork& work, uint32_t graph_id) const {
+    return static_cast<uint8_t>(Of(at_, work, graph_id) | Of(previous_, work, graph_id) << 2);
+  }
+
+ private:
+  uint8_t Of(const std::optional<TokenMeaning>& meaning, const StepWork& work,
+             uint32_t graph_id) const {
+    if (!meaning || meaning->sync >= 0) return 0;
+    // Nearly all that is nothing of the kind is seen by this alone.
+    const bool of_launch = IsOfLaunch(meaning->work);
+    if (!of_launch && (work.name != meaning->work.name || work.kind != meaning->work.kind))
+      return 0;
+    const auto fits = [&](bool joined) {
+      return MeaningOfWork(work, graph_id, joined, with_shapes_) == *meaning;
+    };
+    return static_cast<uint8_t>((fits(false) ? kAt : 0) |
+                                (of_launch && fits(true) ? kAtJoined : 0));
+  }
+
+  std::optional<TokenMeaning> at_, previous_;
+  bool with_shapes_;
 };
 
 // By what repeats. Items come in order of submission, synchronisations before any item that was
@@ -48,12 +84,15 @@ class StepMatcher {
   void Flush(std::vector<StepSync>* syncs, StepCutter* cutter, StepList* steps);
   // The item that is open, or a synchronisation before it (its symbol, else -1).
   void Token(int32_t sync, StepCutter* cutter, StepList* steps);
-  bool Fits(int32_t sync, const TokenMeaning& meaning) const;
+  bool Fits(int32_t sync, const TokenMeaning& meaning, uint8_t alone, uint8_t joined) const {
+    if (sync >= 0 || meaning.sync >= 0) return sync == meaning.sync;
+    return (open_.fits & (joined_ ? joined : alone)) != 0;
+  }
 
   StepRule rule_;
   int64_t run_begin_ns_;
-  std::optional<QueuedItem> open_;  // may be one of several of a launch
-  bool joined_ = false;
+  QueuedItem open_ = {};  // may be one of several of a launch
+  bool has_open_ = false, joined_ = false;
   int64_t latest_ns_ = std::numeric_limits<int64_t>::min();  // of submissions
   bool first_ = true;                                        // no item has come
   size_t next_sync_ = 0;

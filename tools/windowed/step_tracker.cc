@@ -32,21 +32,34 @@ StepTracker::StepTracker(int32_t device, size_t learnt_ops, size_t most_listed)
   loop_.steps = StepList(most_listed);
 }
 
-void StepTracker::Add(const MeasuredStretch& stretch) {
+void StepTracker::Read(const MeasuredStretch& stretch) {
   run_begin_ns_ = stretch.run_begin_ns;
-  for (const GapPart& part : stretch.report.parts)
-    cutter_.AddPart(part.begin_ns, part.end_ns, part.cause, part.where);
   TakeSyncs(stretch);
   TakeOps(stretch);
-  const Window so_far = {run_begin_ns_, taken_until_ns_};
   if (state_ == State::kPausing) {
-    cutter_.Restart(taken_until_ns_);
+    then_ = Then::kRestart;
     if (pause_ops_ == 0) state_ = State::kLearning;
   } else if (state_ == State::kLearning) {
-    if (kept_.size() >= learnt_ops_) Decide(so_far, &stretch, stretch.timeline);
+    then_ = Then::kWait;
+    if (kept_.size() >= learnt_ops_) {
+      learnt_a_part_ = true;
+      then_ = Decide({run_begin_ns_, taken_until_ns_}, stretch.timeline);
+    }
   } else {
-    Release(OrderedUntil(stretch));
+    then_ = Then::kRelease;
   }
+  if (then_ == Then::kRelease) ordered_until_ns_ = OrderedUntil(stretch);
+}
+
+void StepTracker::Follow(const std::vector<GapPart>& parts) {
+  cutter_.LendParts(parts);
+  if (then_ == Then::kRestart) cutter_.Restart(taken_until_ns_);
+  if (then_ == Then::kRelease) Release(ordered_until_ns_);
+  then_ = Then::kWait;
+  cutter_.KeepParts();
+  for (const GapPart& part : idle_behind_)
+    cutter_.AddPart(part.begin_ns, part.end_ns, part.cause, part.where);
+  idle_behind_.clear();
 }
 
 void StepTracker::TakeSyncs(const MeasuredStretch& stretch) {
@@ -122,8 +135,9 @@ void StepTracker::Queue(const Timeline& timeline, const GpuOp& op) {
   marked_of_ns_ += op.end_ns - op.start_ns;
   if (process_ >= 0 && op.process != process_) return;
   if (one_stream_ && op.stream != stream_) return;
-  queue_.push_back({SubmittedNs(timeline, op), op.start_ns, op.end_ns, StepWorkOf(timeline, op),
-                    op.correlation, op.graph_id, op.submission >= 0});
+  const uint8_t fits = match_ ? match_->Of(StepWorkOf(timeline, op), op.graph_id) : uint8_t{0};
+  queue_.push_back({SubmittedNs(timeline, op), op.start_ns, op.end_ns, op.correlation,
+                    op.submission >= 0, op.kind == OpKind::kGraph, fits});
 }
 
 // What was submitted before it is at hand.
@@ -172,32 +186,36 @@ void StepTracker::Release(int64_t before_ns) {
       marker_matcher_ ? marker_matcher_->NotBefore(next_ns) : matcher_->NotBefore(next_ns);
   cutter_.SumUpTo(not_before_ns);
   if (cutter_.waiting() > kMostWaiting) {
-    cutter_.MayEnd(not_before_ns);
+    if (not_before_ns < next_ns) cutter_.MayEnd(not_before_ns);
     cutter_.SumUpTo(next_ns);
   }
   if (before_ns != kNever && matcher_ && matcher_->since_begin() > learnt_ops_) {
     FinishLoop(taken_until_ns_);
     pause_ops_ = next_pause_ops_ = 0;
     BeginLearning();
+    cutter_.Restart(taken_until_ns_);
   }
 }
 
 // Sets up the state for `process_`, `stream_` and `one_stream_`, and hands over what was kept.
-void StepTracker::RequeueLearnt() {
+std::vector<StepTracker::LearntWork> StepTracker::RequeueLearnt() {
+  std::vector<LearntWork> works;
+  queue_.reserve(kept_.size());
   for (size_t i = 0; i < kept_.size(); ++i) {
     const Kept& kept = kept_[i];
     marked_of_ns_ += kept.end_ns - kept.start_ns;
     if (process_ >= 0 && kept.process != process_) continue;
     if (one_stream_ && kept.stream != stream_) continue;
     const StepItem& item = items_.items[i];
-    queue_.push_back({item.submitted_ns, kept.start_ns, kept.end_ns, items_.WorkOf(item.kind),
-                      item.correlation, item.graph_id, item.has_call == 1});
+    const StepWork& work = items_.WorkOf(item.kind);
+    queue_.push_back({item.submitted_ns, kept.start_ns, kept.end_ns, item.correlation,
+                      item.has_call == 1, work.kind == OpKind::kGraph, 0});
+    works.push_back({item.kind, item.graph_id});
   }
+  return works;
 }
 
-void StepTracker::Decide(const Window& so_far, const MeasuredStretch* stretch,
-                         const Timeline& timeline) {
-  learnt_a_part_ |= stretch != nullptr;
+StepTracker::Then StepTracker::Decide(const Window& so_far, const Timeline& timeline) {
   if (DecideByMarkers(timeline, so_far)) {
     state_ = State::kMarked;
   } else if (DecideByPattern(timeline)) {
@@ -205,11 +223,11 @@ void StepTracker::Decide(const Window& so_far, const MeasuredStretch* stretch,
   } else {
     operations_ += learnt_of_lead_;
     GiveUp();
-    return;
+    return Then::kRestart;
   }
   items_ = StepItems();
   kept_ = {};
-  Release(stretch == nullptr ? kNever : OrderedUntil(*stretch));
+  return Then::kRelease;
 }
 
 bool StepTracker::DecideByMarkers(const Timeline& timeline, const Window& so_far) {
@@ -248,7 +266,7 @@ bool StepTracker::DecideByPattern(const Timeline& timeline) {
   stream_ = lead.stream;
   one_stream_ = IsOneStream(streams);
   queue_.clear();
-  RequeueLearnt();
+  const std::vector<LearntWork> works = RequeueLearnt();
   size_t of_lead = 0;
   for (size_t i = 0; i < kept_.size(); ++i) {
     if (kept_[i].process != process_ || (one_stream_ && kept_[i].stream != stream_)) continue;
@@ -268,6 +286,9 @@ bool StepTracker::DecideByPattern(const Timeline& timeline) {
   loop_.confidence = found.pattern.confidence;
   loop_.first_op = items_.ExampleOf(items_.items[first].kind);
   matcher_.emplace(found.rule, run_begin_ns_);
+  match_.emplace(found.rule);
+  for (size_t i = 0; i < queue_.size(); ++i)
+    queue_[i].fits = match_->Of(items_.WorkOf(works[i].kind), works[i].graph_id);
   return true;
 }
 
@@ -283,7 +304,6 @@ void StepTracker::BeginLearning() {
   kept_ = {};
   queue_.clear();
   for (auto& [process, source] : syncs_) source.syncs.clear();
-  cutter_.Restart(taken_until_ns_);
   state_ = State::kLearning;
 }
 
@@ -300,6 +320,7 @@ void StepTracker::FinishLoop(int64_t run_end_ns) {
   }
   marker_matcher_.reset();
   matcher_.reset();
+  match_.reset();
   if (loop_.steps.count() == 0) return;
   if (longest_) ++other_loops_;
   if (!longest_ || loop_.steps.span_ns() > longest_->steps.span_ns()) longest_ = std::move(loop_);
@@ -309,11 +330,9 @@ void StepTracker::FinishLoop(int64_t run_end_ns) {
 
 void StepTracker::Finish(const Timeline& timeline, const Window& window) {
   run_begin_ns_ = window.start_ns;
-  if (state_ == State::kLearning) {
-    Decide(window, nullptr, timeline);
-  } else if (state_ != State::kPausing) {
+  const bool matching = state_ == State::kMatching || state_ == State::kMarked;
+  if (matching || (state_ == State::kLearning && Decide(window, timeline) == Then::kRelease))
     Release(kNever);
-  }
   FinishLoop(window.end_ns);
 }
 

@@ -61,10 +61,15 @@ class StepTracker {
   explicit StepTracker(int32_t device = -1, size_t learnt_ops = kLearntOps,
                        size_t most_listed = kMostListedSteps);
 
-  void Add(const MeasuredStretch& stretch);
-  // Idle time that is in no report.
+  // Takes what is new in a stretch, whose gaps may have no parts yet. What was read before has been
+  // followed.
+  void Read(const MeasuredStretch& stretch);
+  // What was read, cut into steps. `parts`: of the stretch's gaps. Asks for no records: they may be
+  // gone.
+  void Follow(const std::vector<GapPart>& parts);
+  // Idle time that is in no report, behind what was read; it counts once that has been followed.
   void AddIdle(int64_t begin_ns, int64_t end_ns, Cause cause, int32_t where) {
-    cutter_.AddPart(begin_ns, end_ns, cause, where);
+    idle_behind_.push_back({begin_ns, end_ns, -1, -1, -1, where, -1, cause});
   }
   // After the last stretch. `window`: of the device.
   void Finish(const Timeline& timeline, const Window& window);
@@ -96,17 +101,22 @@ class StepTracker {
     int32_t process, stream;
   };
 
+  // What Follow() has to do.
+  enum class Then : uint8_t { kWait, kRestart, kRelease };
+
   void TakeSyncs(const MeasuredStretch& stretch);
   void TakeOps(const MeasuredStretch& stretch);
   void Learn(const Timeline& timeline, const GpuOp& op, int64_t pause_ns);
   void Queue(const Timeline& timeline, const GpuOp& op);
   int64_t OrderedUntil(const MeasuredStretch& stretch) const;
   void Release(int64_t before_ns);
-  // `stretch`: null at the end of the run.
-  void Decide(const Window& so_far, const MeasuredStretch* stretch, const Timeline& timeline);
+  Then Decide(const Window& so_far, const Timeline& timeline);
   bool DecideByMarkers(const Timeline& timeline, const Window& so_far);
   bool DecideByPattern(const Timeline& timeline);
-  void RequeueLearnt();
+  struct LearntWork {  // of a queued item
+    uint32_t kind, graph_id;
+  };
+  std::vector<LearntWork> RequeueLearnt();
   void GiveUp();
   void BeginLearning();
   void FinishLoop(int64_t run_end_ns);
@@ -117,7 +127,10 @@ class StepTracker {
   State state_ = State::kLearning;
   int64_t run_begin_ns_ = INT64_MIN;
   int64_t taken_until_ns_ = INT64_MIN;  // operations that start before it have been taken
-  std::map<int32_t, Source> syncs_;     // by process
+  Then then_ = Then::kWait;
+  int64_t ordered_until_ns_ = INT64_MIN;  // kRelease: OrderedUntil()
+  std::vector<GapPart> idle_behind_;
+  std::map<int32_t, Source> syncs_;  // by process
 
   // kLearning
   StepItems items_;
@@ -129,6 +142,7 @@ class StepTracker {
   bool one_stream_ = false;
   std::vector<QueuedItem> queue_;
   std::optional<StepMatcher> matcher_;
+  std::optional<StepMatch> match_;
   std::optional<MarkerMatcher> marker_matcher_;
   int64_t marked_of_ns_ = 0;  // time of all operations, in ranges or not
   Loop loop_;

@@ -140,6 +140,10 @@ bool WindowReader::ReadFrame() {
   }
   ++first->next;
   if (shifted_) ShiftRecords(shifts_, before, &timeline_);
+  if (horizon_ns_ == INT64_MIN) {
+    for (size_t i = before.ops; i < timeline_.ops.size(); ++i)
+      first_op_ns_ = std::min(first_op_ns_, timeline_.ops[i].start_ns);
+  }
   const RecordRuns runs = loader_.TakeRuns();
   ops_.insert(ops_.end(), runs.ops.begin(), runs.ops.end());
   calls_.insert(calls_.end(), runs.calls.begin(), runs.calls.end());
@@ -171,8 +175,10 @@ bool WindowReader::Next(RecordWindow* window) {
   const auto enough = [&] {
     const int64_t horizon_ns = Horizon();
     if (horizon_ns <= horizon_ns_ || read < records_) return false;
-    return read >= 4 * records_ || horizon_ns_ == INT64_MIN ||
-           horizon_ns - horizon_ns_ >= least_ns_;
+    // The first one holds the first operation. Where none has come for long, there may be none.
+    if (horizon_ns_ == INT64_MIN)
+      return first_op_ns_ < horizon_ns || (first_op_ns_ == kNever && read >= 4 * records_);
+    return read >= 4 * records_ || horizon_ns - horizon_ns_ >= least_ns_;
   };
   while (!enough()) {
     const size_t before = timeline_.ops.size() + timeline_.calls.size();

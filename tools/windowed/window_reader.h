@@ -22,7 +22,9 @@ class WindowReader {
   // long, as far as that takes no more than four times the records.
   WindowReader(LoadedOutline* outline, size_t records, int64_t least_ns);
 
-  // False: `window` holds the last records. What it held before is gone, its memory is used again.
+  // The first window holds the run's first operation, from which --from and --to count, unless very
+  // many calls come before it. False: `window` holds the last records. What it held before is gone,
+  // its memory is used again.
   bool Next(RecordWindow* window);
 
  private:
@@ -47,6 +49,7 @@ class WindowReader {
   const bool shifted_;
   size_t streams_ = 0, threads_ = 0;  // when the last window was handed out
   int64_t horizon_ns_ = INT64_MIN;
+  int64_t first_op_ns_ = INT64_MAX;  // of what has been read for the first window
 };
 
 }  // namespace gpuprobe::tools

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -81,7 +82,8 @@ class WindowedAnalysis::Impl {
         present_(outline.timeline.devices.size(), false),
         seen_correlation_(outline.timeline.processes.size(), 0),
         communication_names_(CommunicationNames(outline.timeline)),
-        verdict_(outline.timeline.devices.size(), options, communication_names_) {
+        verdict_(outline.timeline.devices.size(), options, communication_names_),
+        behind_(std::thread::hardware_concurrency() > 1) {
     work_.timeline = std::move(outline.timeline);
     work_.timeline.samples.clear();
     const size_t count = work_.timeline.devices.size();
@@ -98,11 +100,12 @@ class WindowedAnalysis::Impl {
     Timeline& t = work_.timeline;
     if (!window.records.streams.empty()) t.streams = std::move(window.records.streams);
     if (!window.records.threads.empty()) t.threads = std::move(window.records.threads);
-    MergeIn(&window.records.ops, &t.ops);
+    side_.Begin([&] { MergeIn(&window.records.ops, &t.ops); });
     MergeIn(&window.records.calls, &t.calls);
     MergeIn(&window.records.syncs, &t.syncs);
     MergeIn(&window.records.overheads, &t.overheads);
     t.events.insert(t.events.end(), window.records.events.begin(), window.records.events.end());
+    side_.Wait();
     for (const UntimedOp& op : window.records.untimed) AddUntimed(op);
     to_come_ = std::move(window.devices_to_come);
     const int64_t end_ns = WindowEnd(window.horizon_ns);
@@ -113,6 +116,7 @@ class WindowedAnalysis::Impl {
   WindowedResult Finish() {
     to_come_.assign(devices_.size(), false);
     Process(kNever, true);
+    behind_.Wait();
     WindowedResult result;
     Timeline& t = work_.timeline;
     t.ops.clear();
@@ -222,18 +226,19 @@ class WindowedAnalysis::Impl {
 
   // --- one window -------------------------------------------------------------------------------
 
-  // Beside this thread, another one: what calls are, while gaps are found; waits, counts and sums,
-  // while gaps are attributed; the check of what was found, while the next window is prepared.
+  // Beside this thread, another one: what calls are, while gaps are found; waits, counts, sums and
+  // the steps' operations, while gaps are attributed. Behind both a third one follows the steps and
+  // checks what was found, while the next window is prepared.
   void Process(int64_t end_ns, bool last) {
     Timeline& t = work_.timeline;
     Link();
     ChooseUntimed();
-    ChooseSamples(last);
+    ChooseSamples(end_ns, last);
     const Scope scope(t, options_);
     std::optional<HostView> host_view;
     side_.Begin([&] { host_view.emplace(t, first_devices_); });
     std::vector<DeviceActivity> activities = CollectActivity(t, options_, scope, Busy::kLeftOut);
-    FindPhases(end_ns);
+    FindPhases(end_ns, activities);
     const WindowContext context = {scope,
                                    options_,
                                    communication_names_,
@@ -255,7 +260,12 @@ class WindowedAnalysis::Impl {
     side_.Wait();
     const HostView& host = *host_view;
     const HostEvidence evidence(t, host);
+    behind_.Wait();
     side_.Begin([&] {
+      for (size_t a = 0; a < activities.size(); ++a) {
+        if (!stretches[a]) continue;
+        DeviceOf(activities[a]).ReadSteps(context, t, host, activities[a], *stretches[a]);
+      }
       MeasureWaits(end_ns, scope, host, evidence, activities);
       CountRecords(end_ns);
       for (size_t a = 0; a < activities.size(); ++a) {
@@ -272,19 +282,25 @@ class WindowedAnalysis::Impl {
                      &stretches[a]->report);
     }
     side_.Wait();
-    side_.Begin([&] {
-      for (const auto& stretch : stretches) {
-        if (stretch && internal_error_.empty()) internal_error_ = CheckStretch(*stretch);
-      }
-    });
     for (size_t a = 0; a < activities.size(); ++a) {
       if (!stretches[a]) continue;
       DeviceInWindows& device = DeviceOf(activities[a]);
-      device.AddUp(context, t, host, activities[a], *stretches[a]);
+      device.AddUp(context, t, activities[a], *stretches[a]);
       NoticeEnd(activities[a], end_ns, &device);
     }
+    measured_ = std::move(stretches);
+    behind_.Begin([this] { FollowAndCheck(); });
     if (!last) GoOn(host, end_ns, &activities);
-    side_.Wait();
+  }
+
+  // What is left to do of the window that was measured last. Nothing else touches steps meanwhile.
+  void FollowAndCheck() {
+    for (const auto& stretch : measured_) {
+      if (!stretch) continue;
+      devices_[static_cast<size_t>(stretch->report.device)].steps.Follow(stretch->report.parts);
+      if (internal_error_.empty()) internal_error_ = CheckStretch(*stretch);
+    }
+    measured_.clear();
   }
 
   DeviceInWindows& DeviceOf(const DeviceActivity& activity) {
@@ -298,8 +314,18 @@ class WindowedAnalysis::Impl {
     previous_ns_ = end_ns;
   }
 
-  // The operations of the window, in order of start.
-  void FindPhases(int64_t end_ns) {
+  // The operations of the window, in order of start: those of all devices that are looked at.
+  void FindPhases(int64_t end_ns, const std::vector<DeviceActivity>& activities) {
+    uint64_t count = 0;
+    for (const DeviceActivity& activity : activities) {
+      const auto before = [&](int64_t ns) {
+        return std::partition_point(activity.ops.begin(), activity.ops.end(), [&](int32_t op) {
+          return work_.timeline.ops[static_cast<size_t>(op)].start_ns < ns;
+        });
+      };
+      count += static_cast<uint64_t>(before(end_ns) - before(previous_ns_));
+    }
+    if (phases_.Skip(count)) return;
     for (const GpuOp& op : work_.timeline.ops) {
       if (op.start_ns < previous_ns_) continue;
       if (op.start_ns >= end_ns) break;
@@ -350,16 +376,19 @@ class WindowedAnalysis::Impl {
     }
   }
 
-  void ChooseSamples(bool last) {
+  // As far as records start and calls go on: what a call was made for may be told by a sample of
+  // its end, long after any record. Of calls that go on for longer the first samples tell.
+  void ChooseSamples(int64_t end_ns, bool last) {
     if (samples_.empty()) return;
-    const Timeline& t = work_.timeline;
-    int64_t begin_ns = OpenSince(previous_ns_);
-    for (const HostCall& call : t.calls) {
-      if (call.end_ns >= previous_ns_) begin_ns = std::min(begin_ns, call.start_ns);
+    int64_t begin_ns = OpenSince(previous_ns_), until_ns = LatestStart();
+    const int64_t furthest_ns = last ? kNever : end_ns + kLookBackWithSamplesNs;
+    for (const HostCall& call : work_.timeline.calls) {
+      if (call.end_ns < previous_ns_) continue;
+      begin_ns = std::min(begin_ns, call.start_ns);
+      until_ns = std::max(until_ns, std::min(call.end_ns, furthest_ns));
     }
-    const int64_t end_ns = last ? kNever : LatestStart() + kSampleReachNs;
-    samples_.Take(begin_ns == kLongAgo ? kLongAgo : begin_ns - LookBackNs(), end_ns,
-                  &work_.timeline.samples);
+    samples_.Take(begin_ns == kLongAgo ? kLongAgo : begin_ns - LookBackNs(),
+                  last ? kNever : until_ns + kSampleReachNs, &work_.timeline.samples);
   }
 
   int64_t LatestStart() const {
@@ -422,18 +451,27 @@ class WindowedAnalysis::Impl {
     return kNever;
   }
 
+  template <typename T>
+  std::span<const T> Started(const std::vector<T>& records, int64_t end_ns) const {
+    const auto before = [&](int64_t ns) {
+      return std::partition_point(records.begin(), records.end(),
+                                  [ns](const T& record) { return record.start_ns < ns; });
+    };
+    const auto first = before(previous_ns_);
+    return {first, std::max(first, before(end_ns))};
+  }
+
   // Records that start in the window, each once.
   void CountRecords(int64_t end_ns) {
     const Timeline& t = work_.timeline;
-    for (const HostCall& call : t.calls) {
-      if (call.start_ns < previous_ns_ || call.start_ns >= end_ns) continue;
+    std::vector<uint8_t> launches = {0};  // by symbol + 1
+    for (const ApiSymbol& symbol : t.symbols)
+      launches.push_back(symbol.call_class == CallClass::kLaunch);
+    for (const HostCall& call : Started(t.calls, end_ns)) {
       if (activity_ != nullptr) activity_->Add(t, call);
-      counts_.launches +=
-          call.symbol >= 0 && call.result == 0 &&
-          t.symbols[static_cast<size_t>(call.symbol)].call_class == CallClass::kLaunch;
+      counts_.launches += launches[static_cast<size_t>(call.symbol + 1)] & (call.result == 0);
     }
-    for (const GpuOp& op : t.ops) {
-      if (op.start_ns < previous_ns_ || op.start_ns >= end_ns) continue;
+    for (const GpuOp& op : Started(t.ops, end_ns)) {
       if (activity_ != nullptr && op.device >= 0) activity_->Add(t, op);
       counts_.any_kernel |= op.kind == OpKind::kKernel || op.kind == OpKind::kGraph;
       verdict_.Add(t, op, phases_.steady());
@@ -643,6 +681,7 @@ class WindowedAnalysis::Impl {
   std::unique_ptr<IdleSamples> idle_samples_;
   Places places_;
   std::vector<DeviceInWindows> devices_;
+  std::vector<std::optional<DeviceWindow>> measured_;  // what `behind_` works on
   std::vector<bool> present_;  // by device: has operations without times in scope
   std::vector<uint32_t> seen_correlation_;
   std::vector<bool> to_come_;
@@ -661,6 +700,7 @@ class WindowedAnalysis::Impl {
   RecordCounts counts_;
   std::string internal_error_;
   int64_t previous_ns_ = kLongAgo, horizon_ns_ = kLongAgo;
+  SideThread behind_;  // goes first: it works on what is above
 };
 
 WindowedAnalysis::WindowedAnalysis(RunOutline outline, const Options& options,

@@ -24,8 +24,9 @@
 //     submission starts that long after a later one
 //   - a dependency on work that was over before the records at hand begin
 //   - kernels of one call, outside of graphs, that start further apart than is looked ahead
-//   - host samples speak for kSampleReachNs around them: where windows are shorter than that, a
-//     line may be that of another sample
+//   - host samples speak for kSampleReachNs around them, those between two calls for time between
+//     two like them: where windows are shorter than that, or the second call lies behind the
+//     records at hand, a line may be that of another sample or of none
 //   - an idle time in which more than WindowLimits::most_calls calls were made by others: it is
 //     cut, what lies before the cut is `unknown`, and the count of gaps is one too high (cut_gaps)
 // Of gaps the longest WindowLimits::kept_gaps are listed.

@@ -2,8 +2,9 @@
 // Copyright the gpuprobe authors.
 //
 // From trace files to the figures of a run that is too long to be held at once: one thread reads
-// and decodes windows of records, the caller's and one beside it analyse the one before
-// (windowed_analysis.h). The three keep two cores busy.
+// and decodes windows of records, the caller's and one beside it analyse the one before, and a
+// fourth follows the steps of the one before that (windowed_analysis.h). They keep two cores busy,
+// and the caller's is the one that more of them would wait for.
 //
 // Files are read twice. The first pass takes everything but the columns of the batches, and of each
 // frame its earliest time: names, threads, devices, samples, losses and what else must be known

@@ -155,7 +155,7 @@ TEST(RecordOrderTest, CutsIntoFewPiecesOrNone) {
 TEST(CorrelationIndexTest, TheFirstThatCanSubmitWinsElseTheFirst) {
   std::mt19937_64 random(4);
   // How far apart the ids are, up to what only the hash map takes.
-  for (const uint32_t step : {1u, 2u, 16u, 60u, 1'000u, 40'000'000u}) {
+  for (const uint32_t step : {1u, 2u, 5u, 9u, 16u, 60u, 1'000u, 40'000'000u}) {
     CorrelationIndex index;
     std::vector<std::pair<uint32_t, bool>> calls;
     uint32_t id = 1 + static_cast<uint32_t>(random() % 1000);

@@ -413,6 +413,32 @@ TEST_F(CliTest, WhatWindowsDoNotKeepOfTheGapsIsNotPromised) {
   EXPECT_THAT(none.err, HasSubstr("no gap number 1202: there are 1201 of"));
 }
 
+// The second GPU's gaps are shorter than those of the first one that are not kept.
+TEST_F(CliTest, NumbersOfGapsAreThoseOfTheRunAtOnceAlsoInWindows) {
+  TraceMaker trace;
+  trace.Device(0, 0xab, "NVIDIA H200");
+  trace.Device(1, 0xac, "NVIDIA H200");
+  for (uint32_t i = 1; i <= 1'100; ++i) {
+    trace.Kernel("_Z3addPf", kT + i * 40'000, kT + i * 40'000 + 20'000, 2 * i, 0);
+    trace.Kernel("_Z3addPf", kT + i * 40'000, kT + i * 40'000 + 25'000 - i, 2 * i + 1, 1);
+  }
+  trace.CloseFrame();
+  trace.Finish();
+  const std::string path = Write("a.gpuprobe", trace.bytes());
+  const Result windows = Report({"gaps", "--top", "0", "--windows", "always", path});
+  EXPECT_THAT(windows.out, HasSubstr("... 1,198 more, none longer: not kept of a run"));
+  for (const char* number : {"1", "1000"}) {
+    const Result held = Report({"gaps", "--explain", number, path});
+    const Result same = Report({"gaps", "--explain", number, "--windows", "always", path});
+    EXPECT_EQ(same.exit_code, 0);
+    const auto story = [](const std::string& out) { return out.substr(out.find("\nGPU ")); };
+    EXPECT_EQ(story(same.out), story(held.out));
+  }
+  EXPECT_EQ(Report({"gaps", "--explain", "1001", path}).exit_code, 0);
+  const Result unknown = Report({"gaps", "--explain", "1001", "--windows", "always", path});
+  EXPECT_THAT(unknown.err, HasSubstr("gap number 1001 of 2198: read in windows, the longest 1000"));
+}
+
 TEST_F(CliTest, AnEmptyFileIsAnEmptyCaptureByItsNameAlone) {
   EXPECT_EQ(Report({Write("a.gpuprobe", "")}).exit_code, 0);
   for (const char* windows : {"auto", "always"}) {

@@ -237,5 +237,17 @@ TEST(RandomWindowsWithSamples, GiveTheFiguresOfTheWhole) {
   }
 }
 
+// The only sample of a call is one of its end, long after the last record of the window: of a wait
+// (1'216), and of a call that goes on beyond what is measured (4'699).
+TEST(RandomWindowsWithSamples, KnowACallByTheSampleOfItsEnd) {
+  constexpr int64_t kTick = 40'000'000;
+  for (const uint32_t seed : {1'216u, 4'699u}) {
+    SCOPED_TRACE(seed);
+    Case c = RandomTimeline(seed, kTick, true).Make();
+    c.options.min_gap_ns = 0;
+    ExpectSameAsWhole(c.timeline, c.options, Horizons(seed, kTick));
+  }
+}
+
 }  // namespace
 }  // namespace gpuprobe::tools

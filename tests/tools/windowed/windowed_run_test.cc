@@ -23,6 +23,7 @@
 #include "tests/tools/trace_maker.h"
 #include "tools/report/report.h"
 #include "tools/windowed/records_around.h"
+#include "tools/windowed/window_reader.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -395,6 +396,79 @@ TEST(LoadAround, RefusesMoreThanItMayHold) {
   options.most = 100;
   EXPECT_TRUE(absl::IsResourceExhausted(
       LoadAround(FindInputFiles({path}), {kBegin, kBegin + 1'000'000'000}, options).status()));
+}
+
+// Frames of 50 calls, then frames of launches; with `late` the last one has a call that waited all
+// the time.
+void SaveCallsBeforeOperations(const std::string& path, int calls, bool late) {
+  TraceMaker trace;
+  trace.Device(0, 7, "NVIDIA H200");
+  int64_t now_ns = kBegin;
+  uint32_t correlation = 0;
+  for (int i = 0; i < calls; ++i) {
+    trace.Call("cudaMalloc", MadeClass::kAlloc, now_ns, now_ns + 1'000, ++correlation);
+    now_ns += 2'000;
+    if (i % 50 == 49) trace.CloseFrame();
+  }
+  for (int i = 0; i < 500; ++i) {
+    trace.Call("cudaLaunchKernel", MadeClass::kLaunch, now_ns, now_ns + 5'000, ++correlation);
+    trace.Kernel("_Z3addPf", now_ns + 6'000, now_ns + 20'000, correlation);
+    now_ns += 30'000;
+    if (i % 50 == 49) trace.CloseFrame();
+  }
+  if (late)
+    trace.Call("cudaDeviceSynchronize", MadeClass::kSync, kBegin, now_ns, ++correlation, 4712);
+  trace.Finish();
+  trace.Save(path);
+}
+
+TEST(WindowReader, HasTheFirstOperationInItsFirstWindow) {
+  TempFolder folder;
+  const std::string path = folder.Path("a.gpuprobe");
+  for (const bool late : {false, true}) {
+    SCOPED_TRACE(late);
+    SaveCallsBeforeOperations(path, 300, late);
+    auto outline = LoadOutline(FindInputFiles({path}));
+    ASSERT_TRUE(outline.ok()) << outline.status();
+    WindowReader reader(&*outline, 100, 0);
+    RecordWindow window;
+    reader.Next(&window);
+    ASSERT_FALSE(window.records.ops.empty());
+    EXPECT_EQ(window.records.ops.front().start_ns, kBegin + 300 * 2'000 + 6'000);
+    EXPECT_EQ(window.records.ops.size(), late ? 500u : 50u);
+  }
+}
+
+TEST(WindowReader, HandsOutCallsWhereNoOperationComesForLong) {
+  TempFolder folder;
+  const std::string path = folder.Path("a.gpuprobe");
+  SaveCallsBeforeOperations(path, 6'000, false);
+  auto outline = LoadOutline(FindInputFiles({path}));
+  ASSERT_TRUE(outline.ok()) << outline.status();
+  WindowReader reader(&*outline, 100, 0);
+  RecordWindow window;
+  EXPECT_TRUE(reader.Next(&window));
+  EXPECT_EQ(window.records.calls.size(), 400u);
+  size_t ops = 0;
+  for (bool more = true; more; ops += window.records.ops.size()) more = reader.Next(&window);
+  EXPECT_EQ(ops, 500u);
+}
+
+// From when on --from and --to count.
+TEST(LoadInWindows, ChoosesByTheFirstOperationOfTheRun) {
+  TempFolder folder;
+  const std::string path = folder.Path("a.gpuprobe");
+  SaveCallsBeforeOperations(path, 300, true);
+  WindowedOptions windows = Windows(100);
+  std::vector<int64_t> first_ns;
+  windows.choose = [&](const Timeline& timeline) -> absl::StatusOr<Options> {
+    for (const GpuOp& op : timeline.ops) first_ns.push_back(op.start_ns);
+    return Options();
+  };
+  const auto found = LoadInWindows(FindInputFiles({path}), windows);
+  ASSERT_TRUE(found.ok()) << found.status();
+  ASSERT_FALSE(first_ns.empty());
+  EXPECT_EQ(first_ns.front(), kBegin + 300 * 2'000 + 6'000);
 }
 
 TEST(LoadInWindows, SaysThatItGaveWaitsUp) {

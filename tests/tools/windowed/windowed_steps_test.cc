@@ -27,7 +27,10 @@ constexpr int64_t kUs = 1'000, kMs = 1'000'000;
 // evaluation now and then, a start-up of its own, markers or none. The host runs ahead.
 class RandomLoop {
  public:
-  explicit RandomLoop(uint32_t seed) : random_(seed) {}
+  // `lead_percent`: of the operations are on the first stream at least; where that is less than
+  // half of them, the steps are told in order of submission.
+  explicit RandomLoop(uint32_t seed, int lead_percent = 70)
+      : random_(seed), lead_percent_(lead_percent) {}
 
   Timeline Make() {
     for (int i = Int(0, 2); i > 0; --i) streams_.push_back(b_.AddStream(0, 10 + i));
@@ -59,7 +62,9 @@ class RandomLoop {
  private:
   int Int(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
   bool Chance(int percent) { return Int(1, 100) <= percent; }
-  int32_t Stream() { return streams_[static_cast<size_t>(Chance(70) ? 0 : Int(0, Last()))]; }
+  int32_t Stream() {
+    return streams_[static_cast<size_t>(Chance(lead_percent_) ? 0 : Int(0, Last()))];
+  }
   int Last() const { return static_cast<int>(streams_.size()) - 1; }
   int32_t Thread() {
     return threads_[static_cast<size_t>(Int(0, static_cast<int>(threads_.size()) - 1))];
@@ -137,6 +142,7 @@ class RandomLoop {
   }
 
   std::mt19937 random_;
+  int lead_percent_;
   TimelineBuilder b_;
   MarkerNamer namer_{&b_.t};
   std::vector<int32_t> streams_ = {0}, threads_ = {0};
@@ -253,6 +259,37 @@ TEST(WindowedSteps, AreThoseOfTheWholeAndSoIsTheVerdict) {
   EXPECT_LE(compared.other_verdicts, compared.steady / 50);
 }
 
+TEST(WindowedSteps, AreThoseOfTheWholeInAWindowOfTheUsers) {
+  Compared compared;
+  for (uint32_t seed = 1'800; seed < 2'100 && !testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    const Timeline timeline = RandomLoop(seed).Make();
+    const int64_t span_ns = timeline.ops.back().end_ns;
+    Options options;
+    if (seed % 3 != 0) options.from_ns = span_ns / 5 + seed;
+    if (seed % 3 != 1) options.to_ns = span_ns / 5 * 4 - seed;
+    ExpectSame(timeline, options, Horizons(timeline, seed), &compared);
+  }
+  EXPECT_GT(compared.steps, 50);
+  EXPECT_GT(compared.marked, 10);
+}
+
+// Of several streams a step may begin with an operation that started before the one that may have
+// ended the step before it.
+TEST(WindowedSteps, AreThoseOfTheWholeWhereNoStreamLeads) {
+  Compared compared;
+  for (uint32_t seed = 0; seed < 400 && !testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    const Timeline timeline = RandomLoop(seed, 0).Make();
+    const int64_t tenth_ns = timeline.ops.back().start_ns / 10;
+    Options options;
+    options.from_ns = tenth_ns * (seed % 6);
+    options.to_ns = *options.from_ns + tenth_ns * 4 + 1;
+    ExpectSame(timeline, options, Horizons(timeline, seed), &compared);
+  }
+  EXPECT_GT(compared.steps, 100);
+}
+
 // A regular loop, as networks train: the host waits once a step.
 struct RegularLoop {
   TimelineBuilder b;
@@ -304,6 +341,29 @@ TEST(WindowedSteps, AreMatchedBehindTheOperationsThatTheyWereLearntFrom) {
     EXPECT_EQ(found.counts.other_loops, 0u);
     EXPECT_EQ(VerdictText(found.analysis.verdict), VerdictText(expected.verdict));
   }
+}
+
+// What is one more in some steps starts on its own stream behind the first work of the next step.
+TEST(WindowedSteps, BeginWhereTheirWorkDoesWhateverStillRunsOfTheStepBefore) {
+  RegularLoop loop;
+  const std::vector<int32_t> streams = {0, loop.b.AddStream(0, 21), loop.b.AddStream(0, 22)};
+  for (int i = 0; i < 60; ++i) {
+    for (size_t k = 0; k < 6; ++k) {
+      loop.b.Kernel(loop.now_ns, loop.now_ns + 20 * kUs,
+                    loop.b.Launch(loop.now_ns - 9 * kUs, loop.now_ns - 8 * kUs), streams[k % 3],
+                    "k" + std::to_string(k));
+      loop.now_ns += 22 * kUs;
+    }
+    if (i % 5 == 3) {
+      loop.b.Kernel(loop.now_ns + 40 * kUs, loop.now_ns + 44 * kUs,
+                    loop.b.Launch(loop.now_ns - 25 * kUs, loop.now_ns - 24 * kUs), streams[1],
+                    "extra");
+    }
+    loop.now_ns += 10 * kUs;
+  }
+  Compared compared;
+  ExpectSame(loop.b.Build(), {}, {10 * kMs}, &compared);
+  EXPECT_EQ(compared.steps, 1);
 }
 
 TEST(WindowedSteps, AreThoseOfTheLoopThatTookLongest) {
