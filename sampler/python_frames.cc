@@ -99,9 +99,9 @@ void PythonFrameWalk::AddInnermost(const Cell& cell, CellLook* look) {
   Add(cell.address, &look->innermost, sizeof(look->innermost));
 }
 
-// Both once more: what calls and returns lie between the looks is made up for from 3.11 on.
+// Both once more: whether the innermost frame is that still, and from 3.11 on what calls and
+// returns lie between the looks.
 void PythonFrameWalk::AddLaterLook(const Cell& cell) {
-  if (layout_->minor < 11) return;
   AddInnermost(cell, &after_);
   NextMoment();
   AddOwner(cell, &after_);
@@ -331,9 +331,10 @@ bool PythonFrameWalk::IsCalledFrom(uint64_t inner, uint64_t caller) const {
 }
 
 size_t PythonFrameWalk::Untold(const Cell& cell) {
-  in_python_call_ = false;
   moment_ = IndexOf(between_.innermost);
   if (moment_ == count_) return count_;
+  stood_still_ = after_.innermost == between_.innermost &&
+                 memory_->frames[moment_].instruction == memory_->again[moment_].instruction;
   if (layout_->minor < 11) return UntoldFrom(moment_, moment_);
   if (between_.owner != cell.owner || after_.owner != cell.owner) return count_;
   // What the second look says has to follow from what the first one says: the same frame; one that
@@ -343,18 +344,23 @@ size_t PythonFrameWalk::Untold(const Cell& cell) {
     const size_t returned_to = IndexOf(after_.innermost);
     if (returned_to < count_) {
       moment_ = returned_to;
-      PythonFrame& told = memory_->frames[moment_];
-      const int64_t later = memory_->again[moment_].instruction;
-      // Where it has not gone on, the call that it stands in is that of the frame that returned.
-      in_python_call_ = told.instruction == later;
-      told.instruction = later;
-    } else if (IsCalledFrom(after_.innermost, between_.innermost)) {
-      in_python_call_ = true;
-    } else {
+      memory_->frames[moment_].instruction = memory_->again[moment_].instruction;
+    } else if (!IsCalledFrom(after_.innermost, between_.innermost)) {
       return count_;
     }
   }
-  return UntoldFrom(moment_, moment_);
+  return MayBeInTheMaking(moment_) ? count_ : UntoldFrom(moment_, moment_);
+}
+
+// A new frame has its function before it has its caller: until then it seems to be called by what
+// called the one that was in its place. The second reading does not tell where that has called the
+// same function there by then, as a function does that calls another from a generator, and then
+// itself.
+bool PythonFrameWalk::MayBeInTheMaking(size_t index) const {
+  const PythonFrame& frame = memory_->frames[index];
+  const uint64_t begin = frame.code + layout_->code_instructions;
+  return frame.instruction != memory_->again[index].instruction &&
+         static_cast<uint64_t>(frame.instruction) <= begin;
 }
 
 size_t PythonFrameWalk::UntoldFrom(size_t begin, size_t restless) const {
@@ -528,7 +534,7 @@ PythonFrameWalk::Result PythonFrameWalk::Walk(uint64_t thread, const Guards& gua
   for (int attempt = 1; attempt <= kTries; ++attempt) {
     const bool whole_only = attempt <= kWholeTries;
     entry_count_ = 0;
-    inner_unknown_ = false;
+    inner_unknown_ = stood_still_ = false;
     if (!whole_only && layout_->cframe_frame != kNoOffset && (attempt - kWholeTries) % 2 == 1) {
       inner_unknown_ = true;
       if (TryEntries(thread) != Outcome::kRead || !EndsInFunction()) continue;

@@ -7,9 +7,10 @@
 // more. One that stood at the same instruction both times stood there in between (it was in a
 // call), so at the moment between the two readings the stack was as told. The innermost frame need
 // not be at the same instruction both times; it has to be the same function called by the same
-// frame, so that it is no frame in the making and none that is gone.
+// frame, and not at its first instruction at the first reading and gone on at the second, so that
+// it is no frame in the making and none that is gone.
 //
-// Which frame is innermost is looked at once more a moment later (from 3.11 on): it has to be the
+// Which frame is innermost is looked at once more a moment later. From 3.11 on it has to be the
 // same; or one that this has called meanwhile (the first look's moment is told); or one that this
 // has returned to (the second look's is).
 //
@@ -125,9 +126,10 @@ class PythonFrameWalk {
   bool cut() const { return cut_; }  // there are more frames outside
   // Inner frames did not hold still.
   bool partial() const { return first_ != moment_ || inner_unknown_; }
-  // As the second look shows, the innermost frame stands in a call of a Python function, which has
-  // not begun or has ended. False: that is not known.
-  bool in_python_call() const { return in_python_call_; }
+  // The innermost frame was that at both looks, and at the same instruction at both readings. If
+  // not, and it is at a call, that may be one of a Python function that has begun or ended
+  // meanwhile.
+  bool stood_still() const { return stood_still_; }
   // How many of the wishes, from the first on, were read behind these frames.
   size_t wishes_read() const { return wishes_read_; }
 
@@ -176,6 +178,7 @@ class PythonFrameWalk {
   // The number of inner frames that are to be left out; moment_: none that is in the stack.
   size_t Untold(const Cell& cell);
   bool IsCalledFrom(uint64_t inner, uint64_t caller) const;
+  bool MayBeInTheMaking(size_t index) const;  // from 3.11 on
   // The same from frame `begin` on; only frame `restless` may be at another instruction by then.
   size_t UntoldFrom(size_t begin, size_t restless) const;
   bool EndsInFunction() const;
@@ -190,7 +193,7 @@ class PythonFrameWalk {
   bool next_apart_ = false;
   size_t count_ = 0, first_ = 0;
   size_t moment_ = 0;  // the frame that was innermost at the moment that is told
-  bool cut_ = false, inner_unknown_ = false, in_python_call_ = false;
+  bool cut_ = false, inner_unknown_ = false, stood_still_ = false;
   uint64_t entries_[kMaxEntries] = {};       // the structures, innermost first (3.11, 3.12)
   uint64_t entry_frames_[kMaxEntries] = {};  // what they held between the readings
   size_t entry_count_ = 0;

@@ -496,7 +496,9 @@ bool PythonReader::State::InCFunction(const PythonFrame& frame, int64_t offset, 
       return false;
     }
   }
-  return IsPythonCallOpcode(layout.minor, opcode);
+  // A call of a Python function takes less than the readings until that is the innermost one.
+  return IsPythonCallOpcode(layout.minor, opcode) &&
+         (walk.stood_still() || !MayCallPython(layout.minor, opcode));
 }
 
 PythonReader::Read PythonReader::State::Describe(PythonStack* out) {
@@ -507,7 +509,7 @@ PythonReader::Read PythonReader::State::Describe(PythonStack* out) {
   out->cut = walk.cut();
   out->in_c_function = false;
   out->partial = walk.partial();
-  bool innermost = !walk.partial() && !walk.in_python_call();
+  bool innermost = !walk.partial();
   for (size_t i = 0; i < walk.count(); ++i) {
     PythonCodeCache::Entry* known = checks.entry(i);
     if (known == nullptr) continue;

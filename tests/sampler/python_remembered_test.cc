@@ -9,17 +9,14 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/sampler/python_child.h"
+#include "tests/sampler/python_fixture.h"
 
 namespace gpuprobe::sampler {
 namespace {
-
-using Read = PythonReader::Read;
 
 // wait(text): prints the text, and returns when the test has sent a signal.
 constexpr char kWait[] =
@@ -32,14 +29,9 @@ constexpr char kWait[] =
     "  signal.sigwait([signal.SIGUSR1])\n"
     "print('ready', flush=True)\n";
 
-class PythonRemembered : public testing::TestWithParam<Interpreter> {
+class PythonRemembered : public LivePython {
  protected:
-  void Start(const std::string& script) {
-    child_ = std::make_unique<ChildProcess>(
-        std::vector<std::string>{GetParam().path, folder_.Write("script.py", kWait + script)});
-    ASSERT_EQ(child_->Line(), "ready");
-    ASSERT_EQ(attached_.Attach(child_->pid()), PythonStatus::kReady) << attached_.reader().reason();
-  }
+  void Start(const std::string& script) { LivePython::Start(kWait + script); }
   void Step() { ASSERT_EQ(kill(child_->pid(), SIGUSR1), 0); }
 
   // The frames, innermost first, from the caller of wait on.
@@ -48,21 +40,15 @@ class PythonRemembered : public testing::TestWithParam<Interpreter> {
     Read read = Read::kTorn;
     for (int i = 0; i < 100 && read == Read::kTorn; ++i) {
       usleep(i > 0 ? 1'000 : 300);
-      ASSERT_TRUE(attached_.reader().BeginLook());
-      read = attached_.reader().ReadStack(tid, &attached_.table(), &stack_);
+      read = Look(tid);
     }
     ASSERT_EQ(read, Read::kOk);
-    *frames = attached_.Frames(stack_);
+    *frames = Frames();
     size_t wait = 0;
     while (wait < frames->size() && (*frames)[wait].function != "wait") ++wait;
     ASSERT_LT(wait, frames->size());
     frames->erase(frames->begin(), frames->begin() + static_cast<ptrdiff_t>(wait) + 1);
   }
-
-  ScriptFolder folder_;
-  std::unique_ptr<ChildProcess> child_;
-  AttachedReader attached_;
-  PythonStack stack_;
 };
 
 TEST_P(PythonRemembered, AFunctionAtTheAddressOfAnotherIsItself) {
@@ -172,11 +158,8 @@ TEST_P(PythonRemembered, OfMoreThreadsThanArePlacesEachIsItself) {
   ASSERT_EQ(child_->Line(), "all");
   for (int round = 0; round < 4; ++round) {
     for (int i = 0; i < kThreads; ++i) {
-      ASSERT_TRUE(attached_.reader().BeginLook());
-      ASSERT_EQ(
-          attached_.reader().ReadStack(tids[static_cast<size_t>(i)], &attached_.table(), &stack_),
-          Read::kOk);
-      const std::vector<TextFrame> frames = attached_.Frames(stack_);
+      ASSERT_EQ(Look(tids[static_cast<size_t>(i)]), Read::kOk);
+      const std::vector<TextFrame> frames = Frames();
       size_t own = 0;
       while (own < frames.size() && frames[own].function != "wait" + std::to_string(i)) ++own;
       ASSERT_LT(own + 1, frames.size()) << i;
