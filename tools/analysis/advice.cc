@@ -63,7 +63,7 @@ std::string AdviceForInput(const CauseTotal* cause) {
   const Meanwhile* helpers = Helpers(cause);
   if (helpers == nullptr) return "";
   const auto count = static_cast<uint32_t>(helpers->thread_count);
-  if (helpers->on_cpu < kBusyShare) {
+  if (helpers->on_cpu + helpers->runnable < kBusyShare) {
     const Meanwhile::Site* site = SiteOf(*helpers, false);
     return "the helpers were blocked themselves" + (site == nullptr ? "" : " in " + site->where) +
            ": more of them, prefetching, or faster storage behind it";

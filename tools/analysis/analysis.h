@@ -99,7 +99,7 @@ struct Meanwhile {
   struct Site {
     std::string where;  // "dataset.py:31 in decode"
     double share;       // of their samples
-    bool on_cpu;        // mostly running there, else mostly blocked
+    bool on_cpu;        // mostly running there or ready to, else mostly blocked
   };
   std::vector<Site> sites;  // by share, descending; at most 5
 };

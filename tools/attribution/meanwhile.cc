@@ -19,7 +19,8 @@ struct Doing {
   int64_t looked_ns = 0, cpu_ns = 0, runnable_ns = 0;
   uint64_t samples = 0;
   struct Line {
-    int64_t ns = 0, cpu_ns = 0;
+    int64_t ns = 0;
+    int64_t awake_ns = 0;  // by looks that found it running or in line for a CPU
   };
   std::map<int32_t, Line> lines;  // by stack node of the site
 
@@ -30,7 +31,7 @@ struct Doing {
     samples += other.samples;
     for (const auto& [node, line] : other.lines) {
       lines[node].ns += line.ns;
-      lines[node].cpu_ns += line.cpu_ns;
+      lines[node].awake_ns += line.awake_ns;
     }
   }
   double Busy() const {
@@ -50,15 +51,15 @@ void AddSample(const HostSample& sample, int64_t overlap_ns, int32_t site, Doing
   const int64_t cpu_ns = std::clamp<int64_t>(sample.cpu_ns, 0, sample.interval_ns);
   const int64_t runnable_ns =
       std::clamp<int64_t>(sample.runnable_ns, 0, sample.interval_ns - cpu_ns);
-  const int64_t used_ns = Share(cpu_ns, overlap_ns, sample.interval_ns);
   doing->looked_ns += overlap_ns;
-  doing->cpu_ns += used_ns;
+  doing->cpu_ns += Share(cpu_ns, overlap_ns, sample.interval_ns);
   doing->runnable_ns += Share(runnable_ns, overlap_ns, sample.interval_ns);
   ++doing->samples;
   if (site < 0) return;
   Doing::Line& line = doing->lines[site];
   line.ns += overlap_ns;
-  line.cpu_ns += used_ns;
+  if (sample.state == HostState::kRunning || sample.state == HostState::kUnknown)
+    line.awake_ns += overlap_ns;
 }
 
 class Observer {
@@ -222,13 +223,13 @@ class Observer {
     for (const auto& [node, line] : doing.lines) {
       Doing::Line& sum = by_text[evidence_.sites.TextOf(node)];
       sum.ns += line.ns;
-      sum.cpu_ns += line.cpu_ns;
+      sum.awake_ns += line.awake_ns;
       lines_ns += line.ns;
     }
     all_ns = std::max(all_ns, lines_ns);
     for (const auto& [where, line] : by_text) {
       result.sites.push_back({where, static_cast<double>(line.ns) / static_cast<double>(all_ns),
-                              line.cpu_ns * 2 >= line.ns});
+                              line.awake_ns * 2 >= line.ns});
     }
     std::stable_sort(result.sites.begin(), result.sites.end(),
                      [](const auto& a, const auto& b) { return a.share > b.share; });

@@ -131,7 +131,7 @@ std::string HelpersBlock(const Page& page) {
                                     FormatPercent(m.runnable, 1), " waiting for one");
     for (const Meanwhile::Site& site : m.sites) {
       absl::StrAppend(&text, "; ", FormatPercent(site.share, 1), " ",
-                      site.on_cpu ? "in " : "waiting in ", site.where);
+                      site.on_cpu ? "in " : "blocked in ", site.where);
     }
     AppendRow("", text, &out);
   }

@@ -81,6 +81,23 @@ TEST_F(MeanwhileTest, WorkersAreCountedWithTheirSharesAndLines) {
   EXPECT_FALSE(meanwhile[0].sites[1].on_cpu);
 }
 
+TEST_F(MeanwhileTest, ALineAtWhichAWorkerHasNoCpuIsNoneThatItIsBlockedAt) {
+  MainWaits();
+  const int32_t decode = b_.Stack({"/job/data.py:12 decode"});
+  b_.AddSamples(AddWorker(200, 1), 0, 120 * kMs, 10 * kMs, HostState::kRunning, decode);
+  for (HostSample& sample : b_.t.samples) {
+    if (sample.stack != decode) continue;
+    sample.cpu_ns = kMs;
+    sample.runnable_ns = 8 * kMs;
+  }
+  const auto& meanwhile = Of(Cause::kInputWait);
+  ASSERT_EQ(meanwhile.size(), 1u);
+  EXPECT_NEAR(meanwhile[0].on_cpu, 0.1, 1e-9);
+  EXPECT_NEAR(meanwhile[0].runnable, 0.8, 1e-9);
+  ASSERT_EQ(meanwhile[0].sites.size(), 1u);
+  EXPECT_TRUE(meanwhile[0].sites[0].on_cpu);
+}
+
 TEST_F(MeanwhileTest, AnIntervalThatReachesOutCountsForItsOverlap) {
   MainWaits();
   // Half of it lies before the gap: 10 of 20 ms, of which a quarter on a CPU, a quarter ready.
