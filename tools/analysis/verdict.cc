@@ -497,7 +497,7 @@ class Judgement {
     }
     verdict_.upper_bound_speedup = 1;  // of what is not known nothing can be promised
     Say("not_enough_data", "Not enough data", opening, "no cause can be shown",
-        AdviceForUnknown(timeline_));
+        AdviceForUnknown(timeline_, site));
   }
 
   void InputWait(const std::string& opening, const CauseTotal* total) {

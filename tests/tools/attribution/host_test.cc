@@ -187,6 +187,20 @@ TEST_F(HostTime, BlindTimeStaysUnknownUnderSamples) {
                             "60-100 host_python: train.py:27 in main"}));
 }
 
+TEST_F(HostTime, BetweenTwoRunsNobodyKeptTheDeviceWaiting) {
+  const int32_t later = b_.AddProcess(101, "/usr/bin/python3");
+  const int32_t thread = b_.AddThread(12, "main", later);
+  const int32_t stream = b_.AddStream(0, 7, later);
+  b_.Kernel(500 * kMs, 510 * kMs, b_.Launch(500 * kMs, 500 * kMs + 5'000, thread), stream);
+  b_.t.processes[0].capture_end_ns = 200 * kMs;
+  b_.t.processes[later].capture_begin_ns = 450 * kMs;
+  b_.t.processes[later].capture_end_ns = 600 * kMs;
+  const Lines parts = Parts();
+  ASSERT_EQ(parts.size(), 4u);
+  EXPECT_EQ(parts[2], "200-450 unknown: no process was being recorded");
+  EXPECT_TRUE(parts[3].starts_with("450-500 host: ")) << parts[3];
+}
+
 // Gaps between the same two calls, each too short to be hit often.
 TEST(ShortStretches, TakeTheNearestSampleOfAStretchLikeThem) {
   TimelineBuilder b;
