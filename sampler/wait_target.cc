@@ -3,6 +3,7 @@
 #include "sampler/wait_target.h"
 
 #include <sys/poll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -14,6 +15,7 @@ namespace {
 enum class Form : uint8_t {
   kFixed,       // always the same: `text`
   kDescriptor,  // first argument
+  kSocket,      // the same, and nothing but a socket
   kPollArray,   // array of struct pollfd, its length
   kSelectSets,  // highest descriptor + 1, three bit sets
 };
@@ -25,48 +27,49 @@ struct Call {
 };
 
 constexpr Call kCalls[] = {
-    {0, Form::kDescriptor, ""},                                       // read
-    {1, Form::kDescriptor, ""},                                       // write
-    {7, Form::kPollArray, ""},                                        // poll
-    {16, Form::kDescriptor, ""},                                      // ioctl
-    {17, Form::kDescriptor, ""},                                      // pread64
-    {18, Form::kDescriptor, ""},                                      // pwrite64
-    {19, Form::kDescriptor, ""},                                      // readv
-    {20, Form::kDescriptor, ""},                                      // writev
-    {23, Form::kSelectSets, ""},                                      // select
-    {34, Form::kFixed, "signal"},                                     // pause
-    {35, Form::kFixed, "nanosleep"},                                  // nanosleep
-    {42, Form::kDescriptor, ""},                                      // connect
-    {43, Form::kDescriptor, ""},                                      // accept
-    {44, Form::kDescriptor, ""},                                      // sendto
-    {45, Form::kDescriptor, ""},                                      // recvfrom
-    {46, Form::kDescriptor, ""},                                      // sendmsg
-    {47, Form::kDescriptor, ""},                                      // recvmsg
-    {61, Form::kFixed, "child"},                                      // wait4
-    {65, Form::kFixed, "semaphore"},                                  // semop
-    {70, Form::kFixed, "message"},                                    // msgrcv
-    {72, Form::kDescriptor, ""},                                      // fcntl
-    {73, Form::kDescriptor, ""},                                      // flock
-    {74, Form::kDescriptor, ""},                                      // fsync
-    {75, Form::kDescriptor, ""},                                      // fdatasync
-    {128, Form::kFixed, "signal"},                                    // rt_sigtimedwait
-    {130, Form::kFixed, "signal"},                                    // rt_sigsuspend
-    {kFutexCall, Form::kFixed, "futex"}, {208, Form::kFixed, "aio"},  // io_getevents
-    {220, Form::kFixed, "semaphore"},                                 // semtimedop
-    {230, Form::kFixed, "nanosleep"},                                 // clock_nanosleep
-    {232, Form::kDescriptor, ""},                                     // epoll_wait
-    {247, Form::kFixed, "child"},                                     // waitid
-    {270, Form::kSelectSets, ""},                                     // pselect6
-    {271, Form::kPollArray, ""},                                      // ppoll
-    {275, Form::kDescriptor, ""},                                     // splice
-    {281, Form::kDescriptor, ""},                                     // epoll_pwait
-    {288, Form::kDescriptor, ""},                                     // accept4
-    {295, Form::kDescriptor, ""},                                     // preadv
-    {296, Form::kDescriptor, ""},                                     // pwritev
-    {299, Form::kDescriptor, ""},                                     // recvmmsg
-    {426, Form::kFixed, "io_uring"},                                  // io_uring_enter
-    {441, Form::kDescriptor, ""},                                     // epoll_pwait2
-    {449, Form::kFixed, "futex"},                                     // futex_waitv
+    {0, Form::kDescriptor, ""},       // read
+    {1, Form::kDescriptor, ""},       // write
+    {7, Form::kPollArray, ""},        // poll
+    {16, Form::kDescriptor, ""},      // ioctl
+    {17, Form::kDescriptor, ""},      // pread64
+    {18, Form::kDescriptor, ""},      // pwrite64
+    {19, Form::kDescriptor, ""},      // readv
+    {20, Form::kDescriptor, ""},      // writev
+    {23, Form::kSelectSets, ""},      // select
+    {34, Form::kFixed, "signal"},     // pause
+    {35, Form::kFixed, "nanosleep"},  // nanosleep
+    {42, Form::kSocket, ""},          // connect
+    {43, Form::kSocket, ""},          // accept
+    {44, Form::kSocket, ""},          // sendto
+    {45, Form::kSocket, ""},          // recvfrom
+    {46, Form::kSocket, ""},          // sendmsg
+    {47, Form::kSocket, ""},          // recvmsg
+    {61, Form::kFixed, "child"},      // wait4
+    {65, Form::kFixed, "semaphore"},  // semop
+    {70, Form::kFixed, "message"},    // msgrcv
+    {72, Form::kDescriptor, ""},      // fcntl
+    {73, Form::kDescriptor, ""},      // flock
+    {74, Form::kDescriptor, ""},      // fsync
+    {75, Form::kDescriptor, ""},      // fdatasync
+    {128, Form::kFixed, "signal"},    // rt_sigtimedwait
+    {130, Form::kFixed, "signal"},    // rt_sigsuspend
+    {kFutexCall, Form::kFixed, "futex"},
+    {208, Form::kFixed, "aio"},        // io_getevents
+    {220, Form::kFixed, "semaphore"},  // semtimedop
+    {230, Form::kFixed, "nanosleep"},  // clock_nanosleep
+    {232, Form::kDescriptor, ""},      // epoll_wait
+    {247, Form::kFixed, "child"},      // waitid
+    {270, Form::kSelectSets, ""},      // pselect6
+    {271, Form::kPollArray, ""},       // ppoll
+    {275, Form::kDescriptor, ""},      // splice
+    {281, Form::kDescriptor, ""},      // epoll_pwait
+    {288, Form::kSocket, ""},          // accept4
+    {295, Form::kDescriptor, ""},      // preadv
+    {296, Form::kDescriptor, ""},      // pwritev
+    {299, Form::kSocket, ""},          // recvmmsg
+    {426, Form::kFixed, "io_uring"},   // io_uring_enter
+    {441, Form::kDescriptor, ""},      // epoll_pwait2
+    {449, Form::kFixed, "futex"},      // futex_waitv
 };
 
 // Descriptors of one poll or select that are looked at: all of the same kind is the usual case, and
@@ -80,17 +83,31 @@ void Put(const char* text, char* out) {
   out[n] = '\0';
 }
 
+// Sockets carry the name of their protocol as an attribute. A UNIX socket's peer is on this
+// machine, and mostly of the same job; that of any other is taken for the outside. False: no
+// socket, or a file system that has no such attribute.
+bool DescribeSocket(const char* path, char* out) {
+  char protocol[32];
+  ++TheProcCounters().links;
+  const long n = syscall(SYS_getxattr, path, "system.sockprotoname", protocol, sizeof protocol);
+  if (n <= 0) return false;
+  Put(n >= 4 && std::memcmp(protocol, "UNIX", 4) == 0 ? "unix socket" : "socket", out);
+  return true;
+}
+
 // Through the thread, not the process: it may have a table of its own, and the main thread may have
 // ended.
-void DescribeDescriptor(uint32_t pid, uint32_t tid, uint64_t fd, char* out) {
+void DescribeDescriptor(uint32_t pid, uint32_t tid, uint64_t fd, bool socket, char* out) {
   char path[kTaskPathBytes], link[kWaitTargetBytes];
   char leaf[24] = "fd/";
   PutDecimal(fd, leaf + 3);
   ProcPath(pid, tid, leaf, path);
+  if (socket && DescribeSocket(path, out)) return;
   ++TheProcCounters().links;
   const ssize_t n = readlink(path, link, sizeof link - 1);
   link[n > 0 ? n : 0] = '\0';
   DescribeLink(link, out);
+  if (!socket && std::strcmp(out, "socket") == 0) DescribeSocket(path, out);
 }
 
 // The kind that all of them have in common, or "several".
@@ -98,7 +115,7 @@ void DescribeSeveral(uint32_t pid, uint32_t tid, const int* fds, size_t count, b
                      char* out) {
   for (size_t i = 0; i < count; ++i) {
     char next[kWaitTargetBytes];
-    DescribeDescriptor(pid, tid, static_cast<uint64_t>(fds[i]), next);
+    DescribeDescriptor(pid, tid, static_cast<uint64_t>(fds[i]), false, next);
     if (i == 0) Put(next, out);
     if (std::strcmp(next, out) != 0) return Put("several", out);
   }
@@ -172,7 +189,9 @@ void DescribeWait(uint32_t pid, uint32_t tid, const SyscallFile& call, const Pro
       case Form::kFixed:
         return Put(known.text, out);
       case Form::kDescriptor:
-        return DescribeDescriptor(pid, tid, call.args[0] & 0xffffffff, out);
+      case Form::kSocket:
+        return DescribeDescriptor(pid, tid, call.args[0] & 0xffffffff, known.form == Form::kSocket,
+                                  out);
       case Form::kPollArray:
         if (memory != nullptr) DescribePoll(pid, tid, call.args[0], call.args[1], *memory, out);
         return;

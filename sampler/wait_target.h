@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// What a blocked thread waits for, in one word: "pipe", "socket", "futex", "nanosleep", a path.
-// Told from the arguments of the system call that it is blocked in and the link in its
-// /proc/PID/fd.
+// What a blocked thread waits for, in one word: "pipe", "socket", "unix socket", "futex",
+// "nanosleep", a path. Told from the arguments of the system call that it is blocked in and the
+// link in its /proc/PID/fd.
 //
 // Thread: the sampler thread.
 #ifndef GPUPROBE_SAMPLER_WAIT_TARGET_H_

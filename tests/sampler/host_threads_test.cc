@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <link.h>
 #include <linux/futex.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -117,12 +118,35 @@ TEST(HostSampler, AReadOfAPipeIsBlockedOnAPipe) {
                 [&] { EXPECT_EQ(write(pipe_ends.fds[1], "x", 1), 1); }, SYS_read, "pipe");
 }
 
-TEST(HostSampler, AReceiveIsBlockedOnASocket) {
+TEST(HostSampler, AReceiveFromAPairIsBlockedOnAUnixSocket) {
   Ends pair;
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair.fds), 0);
   char c;
   ExpectBlocked([&] { EXPECT_EQ(recv(pair.fds[0], &c, 1, 0), 1); },
-                [&] { EXPECT_EQ(send(pair.fds[1], "x", 1, 0), 1); }, SYS_recvfrom, "socket");
+                [&] { EXPECT_EQ(send(pair.fds[1], "x", 1, 0), 1); }, SYS_recvfrom, "unix socket");
+}
+
+TEST(HostSampler, AReadOfAPairIsBlockedOnAUnixSocket) {
+  Ends pair;
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair.fds), 0);
+  char c;
+  ExpectBlocked([&] { EXPECT_EQ(read(pair.fds[0], &c, 1), 1); },
+                [&] { EXPECT_EQ(send(pair.fds[1], "x", 1, 0), 1); }, SYS_read, "unix socket");
+}
+
+TEST(HostSampler, AReceiveOverTheNetworkIsBlockedOnASocket) {
+  const int fd = socket(AF_INET, SOCK_DGRAM, 0);
+  struct sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* name = reinterpret_cast<struct sockaddr*>(&address);
+  ASSERT_EQ(bind(fd, name, size), 0);
+  ASSERT_EQ(getsockname(fd, name, &size), 0);
+  char c;
+  ExpectBlocked([&] { EXPECT_EQ(recv(fd, &c, 1, 0), 1); },
+                [&] { EXPECT_EQ(sendto(fd, "x", 1, 0, name, size), 1); }, SYS_recvfrom, "socket");
+  close(fd);
 }
 
 TEST(HostSampler, APollOfOneKindNamesIt) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tools/analysis/verdict.h"
+#include "tools/attribution/unseen.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -128,7 +129,10 @@ std::string AdviceForUnsampled(const Timeline& timeline) {
                "(GPUPROBE_SAMPLE_HZ=100), whose report names the line";
 }
 
-std::string AdviceForUnknown(const Timeline& timeline) {
+std::string AdviceForUnknown(const Timeline& timeline, const SiteTotal& site) {
+  if (site.where == kNobodyRecorded) {
+    return "report on the files of one run at a time, or on a part of the time (--from, --to)";
+  }
   return IsImported(timeline) ? "record the run with probe-run: this file lacks what would tell "
                                 "(`probe-report info`)"
                               : "";

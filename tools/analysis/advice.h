@@ -31,7 +31,7 @@ std::string AdviceForHost(const SiteTotal& site);
 // The feeding thread was outside CUDA and no sample says what it did.
 std::string AdviceForUnsampled(const Timeline& timeline);
 // Most of the idle time has no cause that can be shown.
-std::string AdviceForUnknown(const Timeline& timeline);
+std::string AdviceForUnknown(const Timeline& timeline, const SiteTotal& site);
 std::string AdviceForGil(const CauseTotal* cause);
 std::string AdviceForSync(const Timeline& timeline, const SiteTotal& site);
 std::string AdviceForBlockingApi(const Timeline& timeline, const SiteTotal& site);

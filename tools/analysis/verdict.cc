@@ -10,6 +10,7 @@
 #include "tools/analysis/advice.h"
 #include "tools/analysis/rank_waits.h"
 #include "tools/analysis/verdict_facts.h"
+#include "tools/attribution/sample_judge.h"
 #include "tools/steps/step_figures.h"
 #include "tools/timeline/device_number.h"
 
@@ -473,6 +474,12 @@ class Judgement {
               "host_native", "Host-bound, asleep", opening, "the feeding thread slept",
               "remove the sleep" + AtCode(site) + ", or move it off the thread that feeds the GPU");
         }
+        if (Mentions(site, "waiting for a lock")) {
+          return Say("host_native", "Host-bound, waiting for a lock", opening,
+                     "the feeding thread waited for a lock, as far as can be told",
+                     "let whoever holds it do so for less time, or take it" + AtCode(site) +
+                         " off the thread that feeds the GPU");
+        }
         return Say("host_native", "Host-bound, native code", opening,
                    "the feeding thread was in native code outside CUDA", AdviceForHost(site));
       case Cause::kGilWait:
@@ -490,7 +497,7 @@ class Judgement {
     }
     verdict_.upper_bound_speedup = 1;  // of what is not known nothing can be promised
     Say("not_enough_data", "Not enough data", opening, "no cause can be shown",
-        AdviceForUnknown(timeline_));
+        AdviceForUnknown(timeline_, site));
   }
 
   void InputWait(const std::string& opening, const CauseTotal* total) {
@@ -507,6 +514,11 @@ class Judgement {
       return Say("cpu_starved", "Short of CPUs", opening,
                  "it waited for data, and those who make it stood in line for a CPU",
                  AdviceForStarved(timeline_, total, helpers));
+    }
+    if (helpers == nullptr && Mentions(sums_.TopSite(Cause::kInputWait), kFeederUnseen)) {
+      return Say("input_wait", "Input-bound", opening,
+                 "it waited for another thread or process, and none was seen at work",
+                 "look at who hands over there: it sleeps, or waits itself");
     }
     Say("input_wait", "Input-bound", opening, "it waited for data", AdviceForInput(total));
   }

@@ -3,6 +3,7 @@
 #include "tools/attribution/sample_judge.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 
 namespace gpuprobe::tools {
@@ -88,7 +89,11 @@ constexpr Syscall kSyscalls[] = {
     {328, "pwritev2", Does::kWrite},    {441, "epoll_pwait2", Does::kPoll},
     {449, "futex_waitv", Does::kFutex},
 };
-constexpr int32_t kSelect = 23;
+constexpr int32_t kSelect = 23, kEpollWait = 232, kEpollPwait = 281, kEpollPwait2 = 441;
+
+bool IsEpoll(int32_t number) {
+  return number == kEpollWait || number == kEpollPwait || number == kEpollPwait2;
+}
 
 const Syscall* FindSyscall(int32_t number) {
   const auto* found = std::lower_bound(std::begin(kSyscalls), std::end(kSyscalls), number,
@@ -119,6 +124,13 @@ bool IsQueueFrame(std::string_view file, std::string_view function) {
   });
 }
 
+// Ends of both sides are within the job: the standard library makes its pipes and pairs of sockets.
+bool IsOwnChannel(std::string_view file) {
+  if (OwnerOfFile(file) != CodeOwner::kStandard) return false;
+  const std::string_view path = PathInLibrary(file);
+  return path.starts_with("multiprocessing/") || path.starts_with("concurrent/futures/");
+}
+
 bool IsPath(std::string_view target) { return target.starts_with("/"); }
 
 }  // namespace
@@ -130,9 +142,10 @@ SampleJudge::SampleJudge(const Timeline& timeline, const CallSites& sites,
       activity_(activity),
       in_loader_(timeline.stacks.size(), false),
       in_queue_(timeline.stacks.size(), false),
+      in_own_channel_(timeline.stacks.size(), false),
       in_backward_(timeline.stacks.size(), false) {
   struct Facts {
-    bool loader, standard, queue, backward;
+    bool loader, standard, queue, own_channel, backward;
   };
   std::vector<Facts> facts;  // by location
   facts.reserve(timeline.locations.size());
@@ -143,7 +156,7 @@ SampleJudge::SampleJudge(const Timeline& timeline, const CallSites& sites,
     }
     const std::string_view file = sites.FileOf(location);
     facts.push_back({IsLoaderFile(file), OwnerOfFile(file) == CodeOwner::kStandard,
-                     IsQueueFrame(file, sites.FunctionOf(location)),
+                     IsQueueFrame(file, sites.FunctionOf(location)), IsOwnChannel(file),
                      IsPartOf(file, "torch/autograd/")});
   }
   for (size_t n = 0; n < timeline.stacks.size(); ++n) {
@@ -156,8 +169,12 @@ SampleJudge::SampleJudge(const Timeline& timeline, const CallSites& sites,
     if (fact.loader) in_loader_[n] = true;
     const bool goes_on = location.native || fact.standard;  // of the run of frames further out
     in_queue_[n] = fact.queue || (goes_on && has_parent && in_queue_[node.parent]);
+    in_own_channel_[n] =
+        fact.own_channel || (goes_on && has_parent && in_own_channel_[node.parent]);
     in_backward_[n] = fact.backward || (location.native && has_parent && in_backward_[node.parent]);
   }
+  FindThreads();
+  feeder_unseen_.resize(timeline.samples.size(), false);
   causes_.reserve(timeline.samples.size());
   for (size_t s = 0; s < timeline.samples.size(); ++s) {
     causes_.push_back(timeline.samples[s].thread < 0 ? Cause::kHost
@@ -186,13 +203,15 @@ WaitKind SampleJudge::WaitOf(int32_t index) const {
   }
   switch (syscall->does) {
     case Does::kRead:
-      return target == "socket" ? WaitKind::kSocket : WaitKind::kPipe;
+      return target.ends_with("socket") ? WaitKind::kSocket : WaitKind::kPipe;
     case Does::kWrite:
       return WaitKind::kWriting;
     case Does::kPoll:
-      // Python before 3.11 sleeps in a select() of nothing.
+      // Of no descriptors: a sleep, as in Python before 3.11. Its traces of old say so by silence.
+      if (target == "timeout" || target == "timerfd") return WaitKind::kSleep;
       if (syscall->number == kSelect && target.empty() && HasPython(sample))
         return WaitKind::kSleep;
+      if (target == "child") return WaitKind::kChild;
       return target == "pipe" ? WaitKind::kPipe : WaitKind::kSocket;
     case Does::kSocket:
       return WaitKind::kSocket;
@@ -208,7 +227,7 @@ WaitKind SampleJudge::WaitOf(int32_t index) const {
   return WaitKind::kOther;
 }
 
-Cause SampleJudge::Judge(int32_t index) const {
+Cause SampleJudge::Judge(int32_t index) {
   const HostSample& sample = timeline_.samples[index];
   if ((sample.flags & kSampleWaitsForGil) != 0) return Cause::kGilWait;
   const WaitKind wait = WaitOf(index);
@@ -233,7 +252,7 @@ bool SampleJudge::IsLock(const HostSample& sample) const {
   return HasPython(sample) && !in_queue_[sample.stack];
 }
 
-Cause SampleJudge::CauseOfQueue(const HostSample& sample, int32_t index) const {
+Cause SampleJudge::CauseOfQueue(const HostSample& sample, int32_t index) {
   const bool lock = WaitOf(index) == WaitKind::kFutex && IsLock(sample);
   const int32_t process = timeline_.threads[sample.thread].process;
   if (!activity_.Sampled(process, sample.time_ns))
@@ -253,8 +272,94 @@ Cause SampleJudge::CauseOfQueue(const HostSample& sample, int32_t index) const {
   const double idle = kIdleJobShare * static_cast<double>(end_ns - begin_ns);
   const double threads = activity_.OwnWork(process, begin_ns, end_ns) - self;
   const double children = activity_.WorkBelow(process, begin_ns, end_ns);
-  if (threads + children < idle) return Cause::kRequestWait;
+  if (threads + children < idle) return CauseWhileIdle(index, lock);
   return lock && threads >= children ? Cause::kHostNative : Cause::kInputWait;
+}
+
+void SampleJudge::FindThreads() {
+  first_.assign(timeline_.threads.size() + 1, 0);
+  for (const HostSample& sample : timeline_.samples) {
+    if (sample.thread >= 0) ++first_[sample.thread + 1];
+  }
+  own_.resize(timeline_.processes.size());
+  below_.resize(timeline_.processes.size());
+  for (size_t t = 0; t < timeline_.threads.size(); ++t) {
+    const auto thread = static_cast<int32_t>(t);
+    const int32_t process = timeline_.threads[t].process;
+    if (first_[t + 1] == 0 || process < 0) continue;
+    own_[process].push_back(thread);
+    if (!timeline_.processes[process].sampled_only) continue;
+    for (size_t p = 0; p < below_.size(); ++p) {
+      if (IsBelow(timeline_, process, static_cast<int32_t>(p))) below_[p].push_back(thread);
+    }
+  }
+  // Samples are sorted by thread; those of none come first.
+  for (size_t t = 1; t < first_.size(); ++t) first_[t] += first_[t - 1];
+  const size_t none = timeline_.samples.size() - first_.back();
+  for (size_t& first : first_) first += none;
+}
+
+int32_t SampleJudge::LookNear(int32_t thread, int64_t ns) const {
+  const auto begin = timeline_.samples.begin() + static_cast<ptrdiff_t>(first_[thread]);
+  const auto end = timeline_.samples.begin() + static_cast<ptrdiff_t>(first_[thread + 1]);
+  const auto away = [&](auto at) { return std::abs(at->time_ns - ns); };
+  auto at = std::partition_point(begin, end, [&](const HostSample& s) { return s.time_ns < ns; });
+  if (at == end || (at != begin && away(at - 1) < away(at))) --at;
+  return away(at) <= kMostBusyWindowNs ? static_cast<int32_t>(at - timeline_.samples.begin()) : -1;
+}
+
+SampleJudge::Outside SampleJudge::OutsideOf(int32_t index) const {
+  const HostSample& sample = timeline_.samples[index];
+  if (WaitOf(index) != WaitKind::kSocket) return Outside::kNo;
+  if (sample.stack >= 0 && in_own_channel_[sample.stack]) return Outside::kNo;
+  if (IsEpoll(sample.syscall)) return Outside::kMaybe;
+  const Syscall* syscall = FindSyscall(sample.syscall);
+  const std::string_view target = TargetOf(sample);
+  if (target == "several" || target == "epoll") return Outside::kMaybe;
+  if (target != "socket") return Outside::kNo;
+  return syscall != nullptr && syscall->does == Does::kSocket ? Outside::kYes : Outside::kMaybe;
+}
+
+// A worker that is kept from making data by something else than a lack of work.
+bool SampleJudge::WorkerIsHeldUp(int32_t process, int64_t ns) const {
+  return std::any_of(below_[process].begin(), below_[process].end(), [&](int32_t thread) {
+    const int32_t look = LookNear(thread, ns);
+    if (look < 0) return false;
+    const WaitKind wait = WaitOf(look);
+    // An event loop waits for work.
+    return wait == WaitKind::kSleep || wait == WaitKind::kStorage || wait == WaitKind::kStopped ||
+           (OutsideOf(look) != Outside::kNo && !IsEpoll(timeline_.samples[look].syscall));
+  });
+}
+
+// Nobody in the job was busy. That alone does not say that it had nothing to do: those for whom
+// the thread waits may sleep, or wait for storage behind a network.
+Cause SampleJudge::CauseWhileIdle(int32_t index, bool lock) {
+  const HostSample& sample = timeline_.samples[index];
+  const int32_t process = timeline_.threads[sample.thread].process;
+  const Outside outside = OutsideOf(index);
+  if (outside == Outside::kYes) return Cause::kRequestWait;
+  const bool held_up = WorkerIsHeldUp(process, sample.time_ns);
+  if (outside == Outside::kMaybe && !held_up) return Cause::kRequestWait;
+  if (lock) return Cause::kHostNative;
+  if (WaitOf(index) == WaitKind::kFutex && !held_up && AnotherWaitsOutside(sample))
+    return Cause::kRequestWait;
+  feeder_unseen_[index] = !held_up;
+  return Cause::kInputWait;
+}
+
+// A thread of its process waits for work from outside, and none sleeps that could have it in hand.
+bool SampleJudge::AnotherWaitsOutside(const HostSample& sample) const {
+  bool found = false;
+  for (const int32_t thread : own_[timeline_.threads[sample.thread].process]) {
+    const int32_t look = thread == sample.thread ? -1 : LookNear(thread, sample.time_ns);
+    if (look < 0) continue;
+    const WaitKind wait = WaitOf(look);
+    if (wait == WaitKind::kSleep || wait == WaitKind::kStorage || wait == WaitKind::kStopped)
+      return false;
+    found |= OutsideOf(look) != Outside::kNo;
+  }
+  return found;
 }
 
 bool SampleJudge::AwaitsThread(int32_t index) const {
@@ -294,6 +399,8 @@ std::string SampleJudge::StateText(int32_t index) const {
     case WaitKind::kNone:
       return (sample.flags & kSampleInCFunction) != 0 ? "in a C function" : "";
     case WaitKind::kSleep:
+      if (syscall != nullptr && syscall->does == Does::kPoll && !target.empty())
+        return std::string("asleep in ") + syscall->name;
       return HasPython(sample) ? "asleep in time.sleep" : "asleep";
     case WaitKind::kStorage: {
       if (!IsPath(target)) return syscall == nullptr ? "blocked on storage" : in + ", on storage";
@@ -321,7 +428,8 @@ std::string SampleJudge::StateText(int32_t index) const {
 
 std::string SampleJudge::DetailOf(int32_t index) const {
   const std::string below = sites_.Below(timeline_.samples[index].stack);
-  const std::string state = StateText(index);
+  std::string state = StateText(index);
+  if (feeder_unseen_[index]) state += std::string(", ") + kFeederUnseen;
   return below.empty() || state.empty() ? below + state : below + ", " + state;
 }
 

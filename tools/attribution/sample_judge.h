@@ -20,6 +20,10 @@ namespace gpuprobe::tools {
 // The rest of a job that together uses less of a core than this is idle: heartbeats, metrics.
 inline constexpr double kIdleJobShare = 0.05;
 
+// In the words for a sample: it waits, nobody in the job was busy, and who should end the wait does
+// not show.
+inline constexpr const char* kFeederUnseen = "for whom was not seen";
+
 // What a blocked thread is blocked in.
 enum class WaitKind : uint8_t {
   kNone,     // it is not blocked
@@ -52,9 +56,20 @@ class SampleJudge {
   bool IsAtItsOwn(int32_t sample) const;
 
  private:
-  Cause Judge(int32_t sample) const;
+  // Does a wait end with something from outside the job? Yes: a socket, and nothing says that its
+  // peer is of the job. Maybe: a set of descriptors, in which timers and pipes may lie, too.
+  enum class Outside : uint8_t { kNo, kMaybe, kYes };
+
+  Cause Judge(int32_t sample);
   bool IsLock(const HostSample& sample) const;
-  Cause CauseOfQueue(const HostSample& sample, int32_t index) const;
+  Cause CauseOfQueue(const HostSample& sample, int32_t index);
+  Cause CauseWhileIdle(int32_t index, bool lock);
+  void FindThreads();
+  // The sample of `thread`, which has some, that is nearest to `ns`; -1: none within a second.
+  int32_t LookNear(int32_t thread, int64_t ns) const;
+  Outside OutsideOf(int32_t sample) const;
+  bool WorkerIsHeldUp(int32_t process, int64_t ns) const;
+  bool AnotherWaitsOutside(const HostSample& sample) const;
   bool HasPython(const HostSample& sample) const { return sites_.PythonOf(sample.stack) >= 0; }
   std::string_view TargetOf(const HostSample& sample) const;
   std::string StateText(int32_t sample) const;
@@ -63,9 +78,13 @@ class SampleJudge {
   const CallSites& sites_;
   const JobActivity& activity_;
   // By stack node: a data loader's frame is on the stack; the innermost frames are those of a
-  // queue; the innermost Python frame hands over to autograd's threads.
-  std::vector<bool> in_loader_, in_queue_, in_backward_;
-  std::vector<Cause> causes_;  // by sample
+  // queue, or of the standard library's channels between threads and processes of one job; the
+  // innermost Python frame hands over to autograd's threads.
+  std::vector<bool> in_loader_, in_queue_, in_own_channel_, in_backward_;
+  std::vector<size_t> first_;                      // by thread, in Timeline::samples
+  std::vector<std::vector<int32_t>> own_, below_;  // by process: threads with samples
+  std::vector<Cause> causes_;                      // by sample
+  std::vector<bool> feeder_unseen_;  // by sample: it waits for data, and nobody who makes it shows
 };
 
 }  // namespace gpuprobe::tools

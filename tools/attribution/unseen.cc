@@ -89,6 +89,30 @@ class UntimedRanges {
   std::unordered_map<uint64_t, int64_t> submitted_;  // start of the submitting call
 };
 
+// Between the files of runs that have nothing to do with each other, or whose processes came one
+// after the other: nothing was recorded, so nobody kept the device waiting as far as is known.
+std::vector<Window> TimesOfNobody(const Timeline& timeline) {
+  std::vector<Window> lives;
+  for (const Process& process : timeline.processes) {
+    if (process.sampled_only) continue;
+    if (process.source != SourceKind::kGpuprobe ||
+        process.capture_begin_ns >= process.capture_end_ns) {
+      return {};
+    }
+    lives.push_back({process.capture_begin_ns, process.capture_end_ns});
+  }
+  std::sort(lives.begin(), lives.end(), [](const Window& a, const Window& b) {
+    return std::tie(a.start_ns, a.end_ns) < std::tie(b.start_ns, b.end_ns);
+  });
+  std::vector<Window> nobody;
+  int64_t until_ns = lives.empty() ? 0 : lives.front().start_ns;
+  for (const Window& life : lives) {
+    if (until_ns < life.start_ns) nobody.push_back({until_ns, life.start_ns});
+    until_ns = std::max(until_ns, life.end_ns);
+  }
+  return nobody;
+}
+
 }  // namespace
 
 Lane UnseenTimes(const Timeline& timeline, const Scope& scope, const DeviceActivity& activity,
@@ -97,6 +121,9 @@ Lane UnseenTimes(const Timeline& timeline, const Scope& scope, const DeviceActiv
   for (const Blind& blind : timeline.blinds) {
     if (blind.process >= 0 && !activity.processes[blind.process]) continue;
     ranges.push_back({blind.begin_ns, blind.end_ns, places.OfText(BlindText(blind))});
+  }
+  for (const Window& nobody : TimesOfNobody(timeline)) {
+    ranges.push_back({nobody.start_ns, nobody.end_ns, places.OfText(kNobodyRecorded)});
   }
   const UntimedRanges untimed(timeline, activity, order);
   for (const UntimedOp& op : timeline.untimed) {

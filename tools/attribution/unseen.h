@@ -17,6 +17,9 @@
 
 namespace gpuprobe::tools {
 
+// The place of idle time in which there was no recorded process.
+inline constexpr const char* kNobodyRecorded = "no process was being recorded";
+
 // id: the place (Places) that says why. Blind times are those of every process in scope that uses
 // the device: its missing work could have run there, whosever operation came next.
 Lane UnseenTimes(const Timeline& timeline, const Scope& scope, const DeviceActivity& activity,

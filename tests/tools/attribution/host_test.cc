@@ -28,7 +28,7 @@ constexpr const char* kQueueGet = "/usr/lib/python3.11/queue.py:171 Queue.get";
 constexpr const char* kThreadingWait = "/usr/lib/python3.11/threading.py:320 Condition.wait";
 
 constexpr int32_t kRead = 0, kWrite = 1, kPoll = 7, kSelect = 23, kFutex = 202, kNanosleep = 230,
-                  kEpollWait = 232;
+                  kEpollWait = 232, kRecvFrom = 45;
 
 class HostTime : public testing::Test {
  protected:
@@ -243,6 +243,20 @@ TEST_F(HostTime, BlindTimeStaysUnknownUnderSamples) {
                             "60-100 host_python: train.py:27 in main"}));
 }
 
+TEST_F(HostTime, BetweenTwoRunsNobodyKeptTheDeviceWaiting) {
+  const int32_t later = b_.AddProcess(101, "/usr/bin/python3");
+  const int32_t thread = b_.AddThread(12, "main", later);
+  const int32_t stream = b_.AddStream(0, 7, later);
+  b_.Kernel(500 * kMs, 510 * kMs, b_.Launch(500 * kMs, 500 * kMs + 5'000, thread), stream);
+  b_.t.processes[0].capture_end_ns = 200 * kMs;
+  b_.t.processes[later].capture_begin_ns = 450 * kMs;
+  b_.t.processes[later].capture_end_ns = 600 * kMs;
+  const Lines parts = Parts();
+  ASSERT_EQ(parts.size(), 4u);
+  EXPECT_EQ(parts[2], "200-450 unknown: no process was being recorded");
+  EXPECT_TRUE(parts[3].starts_with("450-500 host: ")) << parts[3];
+}
+
 // Gaps between the same two calls, each too short to be hit often.
 TEST(ShortStretches, TakeTheNearestSampleOfAStretchLikeThem) {
   TimelineBuilder b;
@@ -316,13 +330,89 @@ TEST_F(HostTime, AQueueIsInputWaitWhileAChildWaitsForStorage) {
   EXPECT_EQ(Only(), "input_wait train.py:27 in main | queue.get, blocked on a futex");
 }
 
-TEST_F(HostTime, AQueueIsRequestWaitWhileNobodyInTheJobIsBusy) {
+// A server: its http thread waits for requests, the thread that feeds the GPU for the http thread.
+TEST_F(HostTime, AQueueIsRequestWaitWhileTheThreadThatFillsItWaitsForOutside) {
   b_.AddSamples(AddWorker(200), 0, 120 * kMs, 10 * kMs, HostState::kBlocked);
   b_.AddSamples(b_.AddThread(300, "stranger", b_.AddProcess(300, "other")), 0, 120 * kMs, 10 * kMs,
                 HostState::kRunning);
   WatchAll();
+  Blocked(49, b_.Stack({"/srv/http.py:5 loop"}), kEpollWait, "epoll", b_.AddThread(12, "http"));
   Blocked(50, b_.Stack({kThreadingWait, kQueueGet, kMain}), kFutex, "futex");
   EXPECT_EQ(Only(), "request_wait train.py:27 in main | queue.get, blocked on a futex");
+}
+
+TEST_F(HostTime, AQueueThatNobodyIsSeenToFillIsInputWaitAndSaysSo) {
+  WatchAll();
+  Blocked(50, b_.Stack({kThreadingWait, kQueueGet, kMain}), kFutex, "futex");
+  EXPECT_EQ(
+      Only(),
+      "input_wait train.py:27 in main | queue.get, blocked on a futex, for whom was not seen");
+}
+
+TEST_F(HostTime, AQueueIsInputWaitWhileAThreadThatMayFillItSleeps) {
+  WatchAll();
+  Blocked(49, b_.Stack({"/srv/http.py:5 loop"}), kEpollWait, "epoll", b_.AddThread(12, "http"));
+  Blocked(49, b_.Stack({"/job/read.py:5 read"}), kNanosleep, "", b_.AddThread(13, "reader"));
+  Blocked(50, b_.Stack({kThreadingWait, kQueueGet, kMain}), kFutex, "futex");
+  EXPECT_TRUE(Only().starts_with("input_wait "));
+}
+
+// Workers that fetch from a server over the network, or are throttled.
+TEST_F(HostTime, AQueueOfWorkersThatAreHeldUpIsInputWait) {
+  WatchAll();
+  const int32_t worker = AddWorker(200);
+  for (const int32_t call : {kRecvFrom, kNanosleep}) {
+    b_.t.samples.clear();
+    Blocked(49, b_.Stack({"/job/read.py:7 fetch"}), call, call == kRecvFrom ? "socket" : "",
+            worker);
+    Blocked(49, b_.Stack({"/srv/http.py:5 loop"}), kEpollWait, "epoll", b_.AddThread(12, "http"));
+    Blocked(50, b_.Stack({kThreadingWait, kQueueGet, kMain}), kFutex, "futex");
+    EXPECT_EQ(Only(), "input_wait train.py:27 in main | queue.get, blocked on a futex");
+  }
+}
+
+TEST_F(HostTime, APipeIsInputWaitEvenIfNobodyIsBusy) {
+  WatchAll();
+  Blocked(50, b_.Stack({kMain}), kRead, "pipe");
+  EXPECT_EQ(Only(),
+            "input_wait train.py:27 in main | blocked in read on a pipe, for whom was not seen");
+}
+
+TEST_F(HostTime, APairOfSocketsOfTheStandardLibraryIsNoRequest) {
+  WatchAll();
+  Blocked(
+      50,
+      b_.Stack({"/usr/lib/python3.11/multiprocessing/connection.py:395 Connection._recv", kMain}),
+      kRead, "socket");
+  EXPECT_TRUE(Only().starts_with("input_wait train.py:27 in main | "));
+}
+
+TEST_F(HostTime, AUnixSocketIsNoEvidenceOfTheOutside) {
+  WatchAll();
+  Blocked(50, b_.Stack({kMain}), kRecvFrom, "unix socket");
+  EXPECT_EQ(Only(),
+            "input_wait train.py:27 in main | blocked in recvfrom on a unix socket, for "
+            "whom was not seen");
+}
+
+TEST_F(HostTime, ASocketIsRequestWaitThoughAChildSleeps) {
+  WatchAll();
+  Blocked(49, b_.Stack({"/job/client.py:7 pace"}), kNanosleep, "", AddWorker(200));
+  Blocked(50, b_.Stack({kMain}), kRecvFrom, "socket");
+  EXPECT_EQ(Only(), "request_wait train.py:27 in main | blocked in recvfrom on a socket");
+}
+
+TEST_F(HostTime, AnEventLoopIsInputWaitWhileAWorkerIsHeldUp) {
+  WatchAll();
+  Blocked(49, b_.Stack({"/job/read.py:7 fetch"}), kNanosleep, "", AddWorker(200));
+  Blocked(50, b_.Stack({kMain}), kEpollWait, "epoll");
+  EXPECT_TRUE(Only().starts_with("input_wait "));
+}
+
+TEST_F(HostTime, ALockIsTheHostsThoughNobodyIsBusy) {
+  WatchAll();
+  Blocked(50, b_.Stack({kMain}), kFutex, "futex");
+  EXPECT_EQ(Only(), "host_native train.py:27 in main | waiting for a lock");
 }
 
 TEST_F(HostTime, AQueueOfAJobThatWasNotWatchedIsInputWait) {
@@ -351,8 +441,9 @@ TEST_F(HostTime, ASocketIsRequestWaitWhileTheJobIsIdle) {
       "on a socket");
 }
 
-TEST_F(HostTime, ANativeThreadOnAFutexIsRequestWaitWhileTheJobIsIdle) {
+TEST_F(HostTime, ANativeThreadOnAFutexIsRequestWaitWhileAnotherWaitsForOutside) {
   WatchAll();
+  Blocked(49, -1, kEpollWait, "epoll", b_.AddThread(12, "grpc"));
   Blocked(50, b_.Stack({"/opt/libserve.so+0x10 NextRequest"}), kFutex, "futex");
   EXPECT_EQ(Only(), "request_wait NextRequest (libserve.so) | blocked on a futex");
 }
@@ -378,6 +469,16 @@ TEST_F(HostTime, OldPythonsSleepInSelectIsHostNative) {
   WatchAll();
   Blocked(50, b_.Stack({kMain}), kSelect);
   EXPECT_EQ(Only(), "host_native train.py:27 in main | asleep in time.sleep");
+}
+
+TEST_F(HostTime, ASelectOrPollOfNothingIsASleep) {
+  WatchAll();
+  for (const int32_t call : {kSelect, kPoll}) {
+    b_.t.samples.clear();
+    Blocked(50, b_.Stack({kMain}), call, "timeout");
+    EXPECT_EQ(Only(), std::string("host_native train.py:27 in main | asleep in ") +
+                          (call == kSelect ? "select" : "poll"));
+  }
 }
 
 TEST_F(HostTime, ALockThatAnotherThreadHoldsIsHostNative) {
