@@ -136,8 +136,15 @@ void StepTracker::Queue(const Timeline& timeline, const GpuOp& op) {
   if (process_ >= 0 && op.process != process_) return;
   if (one_stream_ && op.stream != stream_) return;
   const uint8_t fits = match_ ? match_->Of(StepWorkOf(timeline, op), op.graph_id) : uint8_t{0};
-  queue_.push_back({SubmittedNs(timeline, op), op.start_ns, op.end_ns, op.correlation,
-                    op.submission >= 0, op.kind == OpKind::kGraph, fits});
+  // Where it stays: copying what has just been put together field by field stalls.
+  QueuedItem& item = queue_.emplace_back();
+  item.submitted_ns = SubmittedNs(timeline, op);
+  item.start_ns = op.start_ns;
+  item.end_ns = op.end_ns;
+  item.correlation = op.correlation;
+  item.has_call = op.submission >= 0;
+  item.graph = op.kind == OpKind::kGraph;
+  item.fits = fits;
 }
 
 // What was submitted before it is at hand.
