@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tools/steps/steps.h"
+#include "tools/timeline/huge_vector.h"
 #include "tools/timeline/nearly_sorted.h"
 
 namespace gpuprobe::tools {
@@ -207,7 +208,7 @@ void StepTracker::Release(int64_t before_ns) {
 // Sets up the state for `process_`, `stream_` and `one_stream_`, and hands over what was kept.
 std::vector<StepTracker::LearntWork> StepTracker::RequeueLearnt() {
   std::vector<LearntWork> works;
-  queue_.reserve(kept_.size());
+  ReserveHuge(kept_.size(), &queue_);
   for (size_t i = 0; i < kept_.size(); ++i) {
     const Kept& kept = kept_[i];
     marked_of_ns_ += kept.end_ns - kept.start_ns;

@@ -26,6 +26,7 @@
 #include "tools/steps/steady_part.h"
 #include "tools/timeline/device_activity.h"
 #include "tools/timeline/host_view.h"
+#include "tools/timeline/huge_vector.h"
 #include "tools/timeline/sample_view.h"
 #include "tools/timeline/stream_order.h"
 #include "tools/windowed/device_in_windows.h"
@@ -58,6 +59,7 @@ bool ByStart(const T& a, const T& b) {
 template <typename T>
 void MergeIn(std::vector<T>* fresh, std::vector<T>* items) {
   const auto middle = static_cast<ptrdiff_t>(items->size());
+  MakeRoom(fresh->size(), 0, items);
   items->insert(items->end(), fresh->begin(), fresh->end());
   fresh->clear();
   const auto at = items->begin() + middle;
