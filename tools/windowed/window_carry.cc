@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <utility>
 
 namespace gpuprobe::tools {
@@ -46,6 +47,7 @@ class Carrier {
     ChooseOps();
     ChooseCalls();
     ChooseLastOfLanes();
+    ChooseAroundSamples();
     const uint64_t dropped = ChooseUnmatched();
     ChooseSyncs();
     Close();
@@ -147,6 +149,31 @@ class Carrier {
         ordering = call;
       }
       KeepCall(ordering);
+    }
+  }
+
+  // What a sample stands for is told by the call in which it was taken, or by those before and
+  // after it. Later samples have theirs by time, or as the last of a lane.
+  void ChooseAroundSamples() {
+    auto sample = t_.samples.begin();
+    while (sample != t_.samples.end()) {
+      const int32_t thread = sample->thread;
+      const auto end = std::find_if(sample, t_.samples.end(),
+                                    [&](const HostSample& s) { return s.thread != thread; });
+      if (thread >= 0) ChooseAround({sample, end}, host_.CallsOf(thread));
+      sample = end;
+    }
+  }
+  void ChooseAround(std::span<const HostSample> samples, std::span<const int32_t> lane) {
+    auto next = lane.begin();
+    for (const HostSample& sample : samples) {
+      if (sample.time_ns < rule_.samples_from_ns) continue;
+      if (sample.time_ns >= rule_.calls_from_ns) break;
+      next = std::partition_point(next, lane.end(), [&](int32_t call) {
+        return t_.calls[static_cast<size_t>(call)].end_ns <= sample.time_ns;
+      });
+      if (next != lane.end()) KeepCall(*next);
+      if (next != lane.begin()) KeepCall(*(next - 1));
     }
   }
 

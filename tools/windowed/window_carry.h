@@ -20,6 +20,8 @@ struct CarryRule {
   // By device: records from here on are kept, earlier ones as far as the table says.
   std::vector<int64_t> ops_from_ns;
   int64_t calls_from_ns;
+  // Of earlier calls those in or between which a sample was taken from here on.
+  int64_t samples_from_ns;
   size_t most_unmatched;
 };
 

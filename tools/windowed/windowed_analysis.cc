@@ -43,10 +43,11 @@ namespace {
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 constexpr int64_t kLongAgo = std::numeric_limits<int64_t>::min();
-// What rules ask of calls before the gap that they look at: clock skew. With samples also what a
-// thread did around the one that stands for a call, which may be kSampleReachNs from the middle of
-// a call that took twice that.
-constexpr int64_t kLookBackNs = 1'000'000, kLookBackWithSamplesNs = 3 * kSampleReachNs;
+// What rules ask of calls before the gap that they look at: clock skew.
+constexpr int64_t kLookBackNs = 1'000'000;
+// And of samples, with the calls around each: one that stands for a call may be kSampleReachNs from
+// the middle of a call that took twice that.
+constexpr int64_t kSampleLookBackNs = 3 * kSampleReachNs;
 // Operations without times that are looked at: more are counted, but what they filled reads as
 // idle.
 constexpr size_t kMostUntimed = 65'536;
@@ -224,8 +225,6 @@ class WindowedAnalysis::Impl {
     return (!options_.device || *options_.device == device) && InScope(process);
   }
 
-  int64_t LookBackNs() const { return samples_.empty() ? kLookBackNs : kLookBackWithSamplesNs; }
-
   // --- one window -------------------------------------------------------------------------------
 
   // Beside this thread, another one: what calls are, while gaps are found; waits, counts, sums and
@@ -383,13 +382,13 @@ class WindowedAnalysis::Impl {
   void ChooseSamples(int64_t end_ns, bool last) {
     if (samples_.empty()) return;
     int64_t begin_ns = OpenSince(previous_ns_), until_ns = LatestStart();
-    const int64_t furthest_ns = last ? kNever : end_ns + kLookBackWithSamplesNs;
+    const int64_t furthest_ns = last ? kNever : end_ns + kSampleLookBackNs;
     for (const HostCall& call : work_.timeline.calls) {
       if (call.end_ns < previous_ns_) continue;
       begin_ns = std::min(begin_ns, call.start_ns);
       until_ns = std::max(until_ns, std::min(call.end_ns, furthest_ns));
     }
-    samples_.Take(begin_ns == kLongAgo ? kLongAgo : begin_ns - LookBackNs(),
+    samples_.Take(begin_ns == kLongAgo ? kLongAgo : begin_ns - kSampleLookBackNs,
                   last ? kNever : until_ns + kSampleReachNs, &work_.timeline.samples);
   }
 
@@ -492,12 +491,13 @@ class WindowedAnalysis::Impl {
     CarryRule rule;
     rule.end_ns = end_ns;
     rule.previous_ns = previous_ns_;
-    rule.calls_from_ns = OpenSince(end_ns) - LookBackNs();
+    rule.calls_from_ns = OpenSince(end_ns) - kLookBackNs;
+    rule.samples_from_ns = OpenSince(end_ns) - kSampleLookBackNs;
     rule.most_unmatched = limits_.most_unmatched;
     for (const DeviceInWindows& device : devices_) {
       const int64_t from_ns = std::min(device.open_ns, end_ns);
       // Of a device that is over, operations without length where it ended are still to be counted.
-      rule.ops_from_ns.push_back(device.over ? from_ns : from_ns - LookBackNs());
+      rule.ops_from_ns.push_back(device.over ? from_ns : from_ns - kLookBackNs);
     }
     std::vector<int32_t*> calls;
     for (DeviceInWindows& device : devices_) {
