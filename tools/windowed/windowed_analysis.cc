@@ -113,6 +113,7 @@ class WindowedAnalysis::Impl {
     to_come_ = std::move(window.devices_to_come);
     const int64_t end_ns = WindowEnd(window.horizon_ns);
     if (end_ns > previous_ns_) Process(end_ns, false);
+    horizon_before_ns_ = horizon_ns_;
     horizon_ns_ = window.horizon_ns;
   }
 
@@ -153,11 +154,13 @@ class WindowedAnalysis::Impl {
   // --- what comes in ----------------------------------------------------------------------------
 
   // So that `look_ahead` records, and with samples their reach, lie between it and the horizon; not
-  // before the horizon of the window before, which has been waited for.
+  // before the horizon of the window before, with samples that of two before, which has been waited
+  // for.
   int64_t WindowEnd(int64_t horizon_ns) const {
     const Timeline& t = work_.timeline;
+    const int64_t least_ns = samples_.empty() ? horizon_ns_ : horizon_before_ns_;
     const size_t all = t.ops.size() + t.calls.size();
-    if (all <= limits_.look_ahead) return horizon_ns_;
+    if (all <= limits_.look_ahead) return least_ns;
     const double share = static_cast<double>(all - limits_.look_ahead) / static_cast<double>(all);
     int64_t end_ns = kNever;
     const auto bound = [&](const auto& records) {
@@ -168,7 +171,7 @@ class WindowedAnalysis::Impl {
     bound(t.ops);
     bound(t.calls);
     if (!samples_.empty()) end_ns = std::min(end_ns, horizon_ns - kSampleReachNs);
-    return std::max(horizon_ns_, std::min(end_ns, horizon_ns));
+    return std::max(least_ns, std::min(end_ns, horizon_ns));
   }
 
   void AddUntimed(const UntimedOp& op) {
@@ -701,7 +704,8 @@ class WindowedAnalysis::Impl {
   Analysis later_;  // of the steady part; no devices: there is none
   RecordCounts counts_;
   std::string internal_error_;
-  int64_t previous_ns_ = kLongAgo, horizon_ns_ = kLongAgo;
+  int64_t previous_ns_ = kLongAgo;
+  int64_t horizon_ns_ = kLongAgo, horizon_before_ns_ = kLongAgo;  // of the last two windows
   SideThread behind_;  // goes first: it works on what is above
 };
 

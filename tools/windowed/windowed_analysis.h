@@ -12,7 +12,8 @@
 //   operations  that are not over, the last one of each stream and the last to end on each device
 //   calls       that are not over; those of open gaps; each thread's last one, last blocking one,
 //               last submission and last ordering call; submissions whose work has not come yet,
-//               and those of many operations (graphs, copies) of which some came in the window
+//               and those of many operations (graphs, copies) of which some came in the window;
+//               those in or between which samples were taken that may still be asked for
 //   others      stream-waits that no operation of their stream has followed, the last record of
 //               each CUDA event, operations without times until their stream goes on
 // and as state: what is left of a blocking call to be charged (rule 6), sums, places, wait rows.
@@ -25,7 +26,7 @@
 //   - a dependency on work that was over before the records at hand begin
 //   - kernels of one call, outside of graphs, that start further apart than is looked ahead
 //   - host samples speak for kSampleReachNs around them, those between two calls for time between
-//     two like them: where windows are shorter than that, or the second call lies behind the
+//     two like them: where two windows are shorter than that, or the second call lies behind the
 //     records at hand, a line may be that of another sample or of none
 //   - an idle time in which more than WindowLimits::most_calls calls were made by others: it is
 //     cut, what lies before the cut is `unknown`, and the count of gaps is one too high (cut_gaps)
