@@ -25,6 +25,12 @@ struct CarryRule {
   size_t most_unmatched;
 };
 
+// When the first call was made whose work is still to be measured, `open_ns` at the latest. What
+// such work waited for is what was not over by then, and the calls since tell it. `open_ns` as well
+// where nothing waits for other streams; calls that were made before many others, or long before,
+// are not looked at: their work may never come.
+int64_t AwaitedSince(const Timeline& timeline, const HostView& host, int64_t open_ns);
+
 // Drops the records of `timeline` that `rule` does not keep; links are undone. `calls`: further
 // ones to keep, -1 is ignored; renumbered. `host` is of the timeline as it was, and of no use
 // after. Returns how many submissions were given up because too many wait for their work.

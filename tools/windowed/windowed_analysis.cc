@@ -494,13 +494,16 @@ class WindowedAnalysis::Impl {
     CarryRule rule;
     rule.end_ns = end_ns;
     rule.previous_ns = previous_ns_;
-    rule.calls_from_ns = OpenSince(end_ns) - kLookBackNs;
-    rule.samples_from_ns = OpenSince(end_ns) - kSampleLookBackNs;
+    const int64_t open_ns = OpenSince(end_ns);
+    const int64_t awaited_ns = AwaitedSince(t, host, open_ns);
+    rule.calls_from_ns = awaited_ns - kLookBackNs;
+    rule.samples_from_ns = open_ns - kSampleLookBackNs;
     rule.most_unmatched = limits_.most_unmatched;
     for (const DeviceInWindows& device : devices_) {
       const int64_t from_ns = std::min(device.open_ns, end_ns);
       // Of a device that is over, operations without length where it ended are still to be counted.
-      rule.ops_from_ns.push_back(device.over ? from_ns : from_ns - kLookBackNs);
+      rule.ops_from_ns.push_back(device.over ? std::min(from_ns, awaited_ns)
+                                             : std::min(from_ns, awaited_ns) - kLookBackNs);
     }
     std::vector<int32_t*> calls;
     for (DeviceInWindows& device : devices_) {
