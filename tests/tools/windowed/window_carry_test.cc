@@ -82,5 +82,51 @@ TEST(CarryOn, LooksForCallsAroundSamplesInThreadsThatHaveSome) {
               testing::ElementsAre(997, 998, 999));
 }
 
+// One launch each millisecond, of which the first hundred have their work `lag` later, the others
+// none yet; with or without a stream that waits.
+int64_t AwaitedWith(int64_t lag_ns, bool waits, int64_t open_ns) {
+  TimelineBuilder b;
+  for (int i = 0; i < 200; ++i) {
+    const int64_t ns = i * kMs;
+    const uint32_t correlation = b.Launch(ns, ns + 5 * kUs);
+    if (i < 100) b.Kernel(ns + lag_ns, ns + lag_ns + 10 * kUs, correlation);
+  }
+  if (waits) b.SyncRecord(b.Sync(0, kUs), 2, 0);
+  const Timeline timeline = b.Build();
+  const HostView host(timeline);
+  return AwaitedSince(timeline, host, open_ns);
+}
+
+TEST(AwaitedSince, IsTheFirstCallWhoseWorkIsStillToCome) {
+  EXPECT_EQ(AwaitedWith(10 * kUs, true, 150 * kMs), 100 * kMs);
+  EXPECT_EQ(AwaitedWith(10 * kUs, true, 60 * kMs), 60 * kMs);
+}
+
+TEST(AwaitedSince, IsTheFirstCallWhoseWorkIsStillToBeMeasured) {
+  // That of the 40th call starts at 90 ms, and is measured with what is open from there on.
+  EXPECT_EQ(AwaitedWith(50 * kMs, true, 90 * kMs), 40 * kMs);
+  EXPECT_EQ(AwaitedWith(50 * kMs, true, 90 * kMs + 1), 41 * kMs);
+}
+
+TEST(AwaitedSince, IsNowWhereNothingWaitsForOtherStreams) {
+  EXPECT_EQ(AwaitedWith(50 * kMs, false, 90 * kMs), 90 * kMs);
+}
+
+TEST(AwaitedSince, IsNotBeforeManyCallsOrLongAgo) {
+  TimelineBuilder b;
+  b.SyncRecord(b.Sync(0, kUs), 2, 0);
+  b.Launch(2 * kUs, 3 * kUs);  // never answered
+  b.Launch(5'000 * kMs, 5'000 * kMs + kUs);
+  for (int i = 1; i <= 70'000; ++i) {
+    const int64_t ns = 5'000 * kMs + i * kUs;
+    b.Kernel(ns + 500, ns + 600, b.Launch(ns, ns + 400));
+  }
+  const Timeline timeline = b.Build();
+  const HostView host(timeline);
+  EXPECT_EQ(AwaitedSince(timeline, host, 4'000 * kMs), 4'000 * kMs);
+  EXPECT_EQ(AwaitedSince(timeline, host, 5'000 * kMs + 10'000 * kUs), 5'000 * kMs);
+  EXPECT_EQ(AwaitedSince(timeline, host, 5'080 * kMs), 5'080 * kMs);
+}
+
 }  // namespace
 }  // namespace gpuprobe::tools
