@@ -10,8 +10,8 @@
 // longest, listed gaps and their parts need no joining, and sums of disjoint times add. What a
 // later window asks of the past is carried on as records:
 //   operations  that are not over, the last one of each stream and the last to end on each device;
-//               where streams wait for others, those that were not over when the first call was made
-//               whose work is still to be measured
+//               where streams wait for others, those that were not over when the first call was
+//               made whose work is still to be measured
 //   calls       that are not over; those of open gaps; each thread's last one, last blocking one,
 //               last submission and last ordering call; submissions whose work has not come yet,
 //               and those of many operations (graphs, copies) of which some came in the window;
