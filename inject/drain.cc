@@ -417,6 +417,15 @@ void Drain::CheckFile() {
   FutexWakeAll(&s_.finished_);
 }
 
+// On a full disk the end of the file's last block may take a frame that says what was lost, where
+// there is no room for the records themselves.
+bool Drain::CloseFile(const char* reason) {
+  const uint32_t outstanding = s_.pool_.stats().outstanding;
+  if (s_.writer_.Finish(reason, outstanding)) return true;
+  s_.file_.TryNow();
+  return s_.writer_.Finish(reason, outstanding);
+}
+
 void Drain::Finish(const char* reason) {
   s_.file_.TryNow();
   // Room for the sampler's last piece.
@@ -444,7 +453,7 @@ void Drain::Finish(const char* reason) {
   if (s_.file_.full() || s_.file_.room() < proto::kMaxFrameBytes) s_.writer_.CloseFrame();
   s_.file_.LiftSizeLimit();
   s_.file_.TryNow();
-  if (!s_.writer_.Finish(reason, s_.pool_.stats().outstanding)) NoteFailedFile();
+  if (!CloseFile(reason)) NoteFailedFile();
   PrintLine();
   Phase active = Phase::kActive;
   // release: partner is phase().
@@ -468,11 +477,20 @@ void Drain::PrintLine() {
   int n;
   if (s_.off_reason_[0] != '\0') {
     n = std::snprintf(line, sizeof line, "gpuprobe: off: %s\n", s_.off_reason_);
+  } else if (!s_.file_.InPlace()) {
+    n = std::snprintf(line, sizeof line,
+                      "gpuprobe: recorded, but the trace was moved or removed meanwhile: %s\n",
+                      s_.file_.path());
   } else {
     n = std::snprintf(line, sizeof line, "gpuprobe: recorded; read it with: probe-report %s\n",
                       run.directory);
   }
   if (n <= 0 || static_cast<size_t>(n) >= sizeof line) return;
+  // A folder's name may hold anything; the line stays one, and the terminal as it is.
+  for (int i = 0; i < n - 1; ++i) {
+    const auto byte = static_cast<unsigned char>(line[i]);
+    if (byte < 0x20 || byte == 0x7f) line[i] = '?';
+  }
   if (write(2, line, static_cast<size_t>(n)) < 0) return;  // nobody to tell
 }
 

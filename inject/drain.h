@@ -41,6 +41,7 @@ class Drain {
   void Answer();
   void EndSampler(int64_t limit_ns);
   void Finish(const char* reason);
+  bool CloseFile(const char* reason);
   void FinishAsLast();
   void PrintLine();
 

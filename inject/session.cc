@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdarg>
 #include <cstdio>
@@ -36,6 +37,12 @@ constexpr uint32_t kEventRings = 64;
 constexpr size_t kSamplerShare = 8, kMostSamplerBytes = 8u << 20;
 // Large ones: a pool of fewer loses most of what a few threads do.
 constexpr size_t kFewestBuffers = 16;
+// CUPTI's own code runs on the drain thread, and the host's exit handlers where it is the last one;
+// the sampler holds 14 KiB of addresses for one system call, and thread-local storage of the host's
+// libraries lies on the stack as well. Not what the host has set (ulimit -s,
+// pthread_setattr_default_np): that may be too little, and a host that locks its memory has all of
+// it resident.
+constexpr size_t kStackBytes = 2u << 20;
 
 uint32_t Pid() { return static_cast<uint32_t>(getpid()); }
 uint32_t Tid() { return static_cast<uint32_t>(syscall(SYS_gettid)); }
@@ -50,6 +57,17 @@ int64_t BootMinusMonotonicNs() {
 
 void ExitHandler() { g_session.FinishAtExit(); }
 
+int CreateDetached(size_t stack_bytes, void* (*main)(void*), void* argument) {
+  pthread_attr_t attributes;
+  if (const int error = pthread_attr_init(&attributes); error != 0) return error;
+  if (stack_bytes != 0) pthread_attr_setstacksize(&attributes, stack_bytes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_t thread;
+  const int error = pthread_create(&thread, &attributes, main, argument);
+  pthread_attr_destroy(&attributes);
+  return error;
+}
+
 bool StartThread(void* (*main)(void*), void* argument) {
   sigset_t all, old;
   sigfillset(&all);
@@ -59,10 +77,10 @@ bool StartThread(void* (*main)(void*), void* argument) {
   // host that has a handler expects it to answer for every thread.
   sigdelset(&all, SIGSYS);
   if (pthread_sigmask(SIG_SETMASK, &all, &old) != 0) return false;
-  pthread_t thread;
-  const int error = pthread_create(&thread, nullptr, main, argument);
+  int error = CreateDetached(kStackBytes, main, argument);
+  // Thread-local storage that does not fit into it: as large as the host's own.
+  if (error == EINVAL) error = CreateDetached(0, main, argument);
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
-  if (error == 0) pthread_detach(thread);
   return error == 0;
 }
 

@@ -197,6 +197,12 @@ bool TraceFile::IsOurs(int fd) const {
   return syscall(SYS_fstat, fd, &s) == 0 && s.st_dev == device_ && s.st_ino == inode_;
 }
 
+bool TraceFile::InPlace() const {
+  struct stat s;
+  if (syscall(SYS_lstat, path_, &s) != 0) return errno != ENOENT && errno != ENOTDIR;
+  return s.st_dev == device_ && s.st_ino == inode_;
+}
+
 // The descriptor is not ours any more: it is never closed.
 bool TraceFile::Reopen() {
   fd_ = -1;
@@ -301,6 +307,10 @@ uint64_t TraceFile::room() const {
 bool TraceFile::Append(const uint8_t* data, size_t size) {
   if (size > room()) {
     full_ = true;
+    if (max_bytes_ == UINT64_MAX) {  // lifted, so it is the process's: there is no other reason
+      errno_ = EFBIG;
+      error_text_ = FindFailure(EFBIG).text;
+    }
     errno = EFBIG;  // the writer takes the reason from errno
     return false;
   }

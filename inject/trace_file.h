@@ -67,6 +67,9 @@ class TraceFile {
   // Empty: refused.
   const char* path() const { return path_; }
   uint64_t bytes() const { return bytes_; }
+  // Whether path() still leads to the file that was created. A descriptor is not asked, and where
+  // the path may not be followed any more (privileges given up) it is taken to.
+  bool InPlace() const;
 
   static constexpr int64_t kFirstPauseNs = 100'000'000, kLongestPauseNs = 60'000'000'000;
   static constexpr uint32_t kMostTries = 40;

@@ -346,9 +346,9 @@ bool TraceWriter::CloseFrame() { return state_ != nullptr && state_->WriteFrame(
 bool TraceWriter::Finish(const char* reason, uint32_t buffers_outstanding) {
   if (state_ == nullptr) return false;
   const EndInfo end = {reason, buffers_outstanding};
-  const bool written = state_->WriteFrame(&end);
+  if (!state_->WriteFrame(&end)) return false;
   state_ = nullptr;  // On* calls that come too late do nothing
-  return written;
+  return true;
 }
 
 }  // namespace gpuprobe::proto

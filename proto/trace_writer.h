@@ -120,7 +120,8 @@ class TraceWriter {
   // as the sink left it); losses and blind periods are kept for the next frame. The sequence number
   // goes on, so the reader sees a hole.
   bool CloseFrame();
-  // Closes the last frame with an End packet. Calls after it do nothing.
+  // Closes the last frame with an End packet. Calls after it do nothing. False as CloseFrame()'s:
+  // a second call tries a frame without the records of the first, which says what they were.
   bool Finish(const char* reason, uint32_t buffers_outstanding);
 
   const WriterStats& stats() const { return stats_; }

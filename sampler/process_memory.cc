@@ -16,13 +16,29 @@ namespace gpuprobe::sampler {
 namespace {
 
 constexpr uint64_t kPageBytes = 4096;
-// Places a call: 2 x 128 iovecs are 4 KiB of our stack, and the cost of a call is spread thin by
-// then.
-constexpr size_t kPiecesPerCall = 128;
+// That much is copied in less time than a page is looked up.
+constexpr uint64_t kMaxGapBytes = 512;
+// Places a call: 3 x 256 iovecs are 12 KiB of our stack, and a stack of 40 frames with its code
+// objects fits.
+constexpr size_t kPiecesPerCall = 256;
 
 ssize_t ReadVm(pid_t pid, const iovec* local, size_t locals, const iovec* remote, size_t remotes) {
   const CallTimer timer(CallKind::kMemory);
   return process_vm_readv(pid, local, locals, remote, remotes, 0);
+}
+
+uint64_t EndOf(const iovec& place) {
+  return reinterpret_cast<uint64_t>(place.iov_base) + place.iov_len;
+}
+
+// Whether the piece lies shortly behind `before` in the same page. Then they are read as one, with
+// what is in between: half of what a place costs is the page, and a page is there as a whole or
+// not.
+bool SharesPage(const iovec& before, const ProcessMemory::Piece& piece) {
+  const auto begin = reinterpret_cast<uint64_t>(before.iov_base);
+  const uint64_t end = EndOf(before);
+  return piece.address >= end && piece.address - end <= kMaxGapBytes && piece.size > 0 &&
+         begin / kPageBytes == (piece.address + piece.size - 1) / kPageBytes;
 }
 
 bool ReadFully(int fd, uint64_t* calls, uint64_t address, void* out, size_t size) {
@@ -137,38 +153,54 @@ size_t ProcessMemory::ReadUpTo(uint64_t address, void* out, size_t size) const {
   return done;
 }
 
-bool ProcessMemory::ReadPieces(const Piece* pieces, size_t count) const {
+size_t ProcessMemory::ReadPiecesUpTo(const Piece* pieces, size_t count) const {
+  size_t done = 0;
   if (mem_fd_ >= 0) {
-    for (size_t i = 0; i < count; ++i) {
-      if (!ReadFully(mem_fd_, &calls_, pieces[i].address, pieces[i].out, pieces[i].size))
-        return false;
+    while (done < count &&
+           ReadFully(mem_fd_, &calls_, pieces[done].address, pieces[done].out, pieces[done].size)) {
+      ++done;
     }
-    return true;
+    return done;
   }
-  while (count > 0) {
-    iovec local[kPiecesPerCall], remote[kPiecesPerCall];
-    size_t locals = 0, bytes = 0;
-    const size_t now = std::min(count, kPiecesPerCall);
-    for (size_t i = 0; i < now; ++i) {
-      remote[i] = {reinterpret_cast<void*>(pieces[i].address), pieces[i].size};
-      bytes += pieces[i].size;
+  while (done < count) {
+    iovec local[2 * kPiecesPerCall], remote[kPiecesPerCall];
+    uint32_t ends[kPiecesPerCall];  // of each piece, in bytes of all that is read
+    uint8_t unwanted[kMaxGapBytes];
+    const size_t now = std::min(count - done, kPiecesPerCall);
+    size_t locals = 0, remotes = 0;
+    uint32_t bytes = 0;
+    const auto add_local = [&](void* to, size_t size) {
+      bytes += static_cast<uint32_t>(size);
       // Places side by side on our side are one iovec: fewer for the kernel to walk.
-      if (locals > 0 &&
-          static_cast<char*>(local[locals - 1].iov_base) + local[locals - 1].iov_len ==
-              pieces[i].out) {
-        local[locals - 1].iov_len += pieces[i].size;
+      if (locals > 0 && EndOf(local[locals - 1]) == reinterpret_cast<uint64_t>(to)) {
+        local[locals - 1].iov_len += size;
       } else {
-        local[locals++] = {pieces[i].out, pieces[i].size};
+        local[locals++] = {to, size};
       }
+    };
+    for (size_t i = 0; i < now; ++i) {
+      const Piece& piece = pieces[done + i];
+      if (remotes > 0 && !piece.apart && SharesPage(remote[remotes - 1], piece)) {
+        const uint64_t gap = piece.address - EndOf(remote[remotes - 1]);
+        if (gap > 0) add_local(unwanted, gap);
+        remote[remotes - 1].iov_len += gap + piece.size;
+      } else {
+        remote[remotes++] = {reinterpret_cast<void*>(piece.address), piece.size};
+      }
+      add_local(piece.out, piece.size);
+      ends[i] = bytes;
     }
     ++calls_;
-    if (ReadVm(pid_, local, locals, remote, now) != static_cast<ssize_t>(bytes)) {
-      return false;
+    const ssize_t got = ReadVm(pid_, local, locals, remote, remotes);
+    if (got == static_cast<ssize_t>(bytes)) {
+      done += now;
+      continue;
     }
-    pieces += now;
-    count -= now;
+    // The first one that is not there ends it; of that one a part may have been read.
+    for (size_t i = 0; i < now && static_cast<ssize_t>(ends[i]) <= got; ++i) ++done;
+    break;
   }
-  return true;
+  return done;
 }
 
 }  // namespace gpuprobe::sampler

@@ -41,8 +41,14 @@ class ProcessMemory {
     uint64_t address;
     void* out;
     size_t size;
+    // Read later than the pieces before it. Others may be copied together with a neighbour.
+    bool apart = false;
   };
-  bool ReadPieces(const Piece* pieces, size_t count) const;
+  bool ReadPieces(const Piece* pieces, size_t count) const {
+    return ReadPiecesUpTo(pieces, count) == count;
+  }
+  // The same, one after the other up to the first that cannot be read: how many were read whole.
+  size_t ReadPiecesUpTo(const Piece* pieces, size_t count) const;
 
   // System calls that all of them have made for these reads so far: the one sampler thread's.
   static uint64_t calls() { return calls_; }

@@ -75,7 +75,7 @@ void PythonCodeCache::AddPieces(Check* check, const Check* others, size_t other_
   check->file = nullptr;
   const Entry* entry = check->entry;
   add(check->address, runtime_->layout.code_bytes);
-  if (entry == nullptr || entry->fields.version != 0 || TextsAreTrusted(*check)) return;
+  if (!NeedsTexts(*check)) return;
   add(entry->fields.name, entry->name_bytes);
   add(entry->fields.line_table, entry->line_table_bytes);
   for (size_t i = 0; i < other_count; ++i) {
@@ -122,8 +122,10 @@ uint64_t PythonCodeCache::StandOf(const PythonFrame& frame) {
   return HashBytes(0, reinterpret_cast<const uint8_t*>(words), sizeof(words)) | 1;
 }
 
-bool PythonCodeCache::TextsAreTrusted(const Check& check) {
-  return check.stand != 0 && check.stand == check.entry->stand && check.entry->trusted > 0;
+bool PythonCodeCache::NeedsTexts(const Check& check) {
+  const Entry* entry = check.entry;
+  if (entry == nullptr || entry->fields.version != 0) return false;
+  return check.stand == 0 || check.stand != entry->stand || entry->trusted == 0;
 }
 
 bool PythonCodeCache::Matches(const Check& check) const {
@@ -132,7 +134,7 @@ bool PythonCodeCache::Matches(const Check& check) const {
   Entry* entry = check.entry;
   if (!(fields == entry->fields)) return false;
   if (fields.version != 0) return true;
-  if (TextsAreTrusted(check)) {
+  if (check.file == nullptr) {
     --entry->trusted;
     return true;
   }

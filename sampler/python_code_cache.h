@@ -68,7 +68,7 @@ class PythonCodeCache {
     Entry* entry;         // nullptr: nothing
     uint64_t stand;       // of the frame that it is checked for; 0: none
     const uint8_t* own;   // the object, and (where the version does not tell) name and line table
-    const uint8_t* file;  // the name of its file, or nullptr
+    const uint8_t* file;  // the name of its file; nullptr: no text was read
   };
 
   static constexpr size_t kSets = 256, kWays = 8, kLines = 8192;
@@ -102,7 +102,11 @@ class PythonCodeCache {
   // functions of one stack come from few files: a name of `others` is not read again.
   void AddPieces(Check* check, const Check* others, size_t other_count, uint8_t** to,
                  ProcessMemory::Piece* pieces, size_t* count) const;
-  // After the pieces have been read.
+  // Whether the texts have to be compared, too, and whether what the pieces hold is all that has to
+  // be: where the frame stands may be known only after they were added.
+  static bool NeedsTexts(const Check& check);
+  static bool IsEnough(const Check& check) { return check.file != nullptr || !NeedsTexts(check); }
+  // After the pieces have been read; they are enough.
   bool Matches(const Check& check) const;
   // Reads and compares one entry's object.
   bool StillThere(Entry* entry);
@@ -118,7 +122,6 @@ class PythonCodeCache {
  private:
   void ParseFields(const uint8_t* code, PythonCodeFields* out) const;
   uint64_t ContentHash(const Entry& entry, const Check& check) const;
-  static bool TextsAreTrusted(const Check& check);
   bool ReadCheck(uint64_t address, Entry* entry, Check* out);
   bool MeasureContent(Entry* entry) const;
   bool ReadText(uint64_t address, TextId* out);

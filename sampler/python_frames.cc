@@ -79,29 +79,38 @@ bool PythonFrameWalk::FindCell(uint64_t thread, Cell* out) const {
   return true;
 }
 
+void PythonFrameWalk::BeginReading() {
+  piece_count_ = 0;
+  next_apart_ = false;
+}
+
+void PythonFrameWalk::Add(uint64_t address, void* out, size_t size) {
+  memory_->pieces[piece_count_++] = {address, out, size, next_apart_};
+  next_apart_ = false;
+}
+
 // One look at the cell, and whether it is the cell still.
-void PythonFrameWalk::AddOwner(const Cell& cell, CellLook* look, size_t* count) {
+void PythonFrameWalk::AddOwner(const Cell& cell, CellLook* look) {
   *look = {};
-  if (cell.owner_address == 0) return;
-  memory_->pieces[(*count)++] = {cell.owner_address, &look->owner, sizeof(look->owner)};
+  if (cell.owner_address != 0) Add(cell.owner_address, &look->owner, sizeof(look->owner));
 }
 
-void PythonFrameWalk::AddInnermost(const Cell& cell, CellLook* look, size_t* count) {
-  memory_->pieces[(*count)++] = {cell.address, &look->innermost, sizeof(look->innermost)};
+void PythonFrameWalk::AddInnermost(const Cell& cell, CellLook* look) {
+  Add(cell.address, &look->innermost, sizeof(look->innermost));
 }
 
-// Both once more: what calls and returns lie between the looks is made up for from 3.11 on.
-void PythonFrameWalk::AddLaterLook(const Cell& cell, size_t* count) {
-  if (layout_->minor < 11) return;
-  AddInnermost(cell, &after_, count);
-  AddOwner(cell, &after_, count);
+// Both once more: whether the innermost frame is that still, and from 3.11 on what calls and
+// returns lie between the looks.
+void PythonFrameWalk::AddLaterLook(const Cell& cell) {
+  AddInnermost(cell, &after_);
+  NextMoment();
+  AddOwner(cell, &after_);
 }
 
 // Which frame each entry says is its innermost.
-void PythonFrameWalk::AddEntries(size_t* count) {
+void PythonFrameWalk::AddEntries() {
   for (size_t i = 0; i < entry_count_; ++i) {
-    memory_->pieces[(*count)++] = {entries_[i] + layout_->cframe_frame, &entry_frames_[i],
-                                   sizeof(entry_frames_[i])};
+    Add(entries_[i] + layout_->cframe_frame, &entry_frames_[i], sizeof(entry_frames_[i]));
   }
 }
 
@@ -166,36 +175,45 @@ void PythonFrameWalk::PlaceWindow(uint64_t chunk, uint64_t innermost) {
 // Window and hinted frames, twice, and in between and behind which frame is innermost. From the
 // outside to the inside and back: the frames that change most get the shortest time to change in.
 bool PythonFrameWalk::ReadPlaces(const Cell& cell) {
-  ProcessMemory::Piece* pieces = memory_->pieces;
   const uint64_t begin = window_begin_, end = window_end_, inner = inner_begin_;
   uint8_t* first = memory_->window[0];
   uint8_t* second = memory_->window[1];
   uint8_t* to = memory_->images;
   const uint32_t bytes = layout_->frame_bytes;
-  size_t count = 0;
-  AddGuards(guards_->before, guards_->before_count, &count);
-  if (chunk_address_ != 0) pieces[count++] = {chunk_address_, &chunk_, sizeof(chunk_)};
-  for (size_t i = hinted_; i-- > 0; to += bytes) {
-    pieces[count++] = {hint_->addresses[i], to, bytes};
-  }
-  if (inner != begin) pieces[count++] = {begin, first, inner - begin};
-  AddOwner(cell, &between_, &count);
-  if (end != 0) pieces[count++] = {inner, first + (inner - begin), end - inner};
-  AddEntries(&count);
-  AddInnermost(cell, &between_, &count);
-  if (end != 0) pieces[count++] = {inner, second + (inner - begin), end - inner};
-  AddLaterLook(cell, &count);
-  if (inner != begin) pieces[count++] = {begin, second, inner - begin};
-  for (size_t i = 0; i < hinted_; ++i, to += bytes) {
-    pieces[count++] = {hint_->addresses[i], to, bytes};
-  }
-  AddGuards(guards_->after, guards_->after_count, &count);
-  return process_->ReadPieces(pieces, count);
+  BeginReading();
+  AddGuards(guards_->before, guards_->before_count);
+  if (chunk_address_ != 0) Add(chunk_address_, &chunk_, sizeof(chunk_));
+  NextMoment();
+  for (size_t i = hinted_; i-- > 0; to += bytes) Add(hint_->addresses[i], to, bytes);
+  if (inner != begin) Add(begin, first, inner - begin);
+  NextMoment();
+  AddOwner(cell, &between_);
+  NextMoment();
+  if (end != 0) Add(inner, first + (inner - begin), end - inner);
+  NextMoment();
+  AddEntries();
+  AddInnermost(cell, &between_);
+  NextMoment();
+  if (end != 0) Add(inner, second + (inner - begin), end - inner);
+  NextMoment();
+  AddLaterLook(cell);
+  NextMoment();
+  if (inner != begin) Add(begin, second, inner - begin);
+  for (size_t i = 0; i < hinted_; ++i, to += bytes) Add(hint_->addresses[i], to, bytes);
+  NextMoment();
+  AddGuards(guards_->after, guards_->after_count);
+  // Of a reading that is thrown away, what was wished for is read for nothing.
+  const size_t wishes = hint_->thread == thread_ && !hint_->restless ? wishes_.count : 0;
+  ProcessMemory::Piece* const wished = memory_->pieces + piece_count_;
+  std::copy_n(wishes_.pieces, wishes, wished);
+  if (wishes > 0) wished->apart = true;
+  const size_t read = process_->ReadPiecesUpTo(memory_->pieces, piece_count_ + wishes);
+  wishes_read_ = read > piece_count_ ? read - piece_count_ : 0;
+  return read >= piece_count_;
 }
 
-void PythonFrameWalk::AddGuards(const ProcessMemory::Piece* guards, size_t guard_count,
-                                size_t* count) {
-  for (size_t i = 0; i < guard_count; ++i) memory_->pieces[(*count)++] = guards[i];
+void PythonFrameWalk::AddGuards(const ProcessMemory::Piece* guards, size_t guard_count) {
+  for (size_t i = 0; i < guard_count; ++i) Add(guards[i].address, guards[i].out, guards[i].size);
 }
 
 // Hints are in the order of the last walk: most are met one after the other.
@@ -251,28 +269,39 @@ PythonFrameWalk::Outcome PythonFrameWalk::Follow(uint64_t address, bool* all_twi
     address = frame.previous;
     ++count_;
   }
+  // A walk that led back into itself came this far, too, and ended with a frame that it had met.
+  if (cut_ && IndexOf(memory_->frames[count_ - 1].address) != count_ - 1) {
+    return Outcome::kUnreadable;
+  }
   return count_ == 0 ? Outcome::kNoFrames : Outcome::kRead;
 }
 
 // Reads the frames that have been followed again, all twice.
 PythonFrameWalk::Outcome PythonFrameWalk::ReadAllTwice(const Cell& cell) {
   const size_t bytes = layout_->frame_bytes;
-  size_t count = 0;
   uint8_t* to = memory_->images;
-  AddGuards(guards_->before, guards_->before_count, &count);
-  for (size_t i = count_; i-- > 0; to += bytes) {
-    memory_->pieces[count++] = {memory_->frames[i].address, to, bytes};
-  }
-  AddOwner(cell, &between_, &count);
-  AddEntries(&count);
-  AddInnermost(cell, &between_, &count);
+  BeginReading();
+  AddGuards(guards_->before, guards_->before_count);
+  NextMoment();
+  for (size_t i = count_; i-- > 0; to += bytes) Add(memory_->frames[i].address, to, bytes);
+  NextMoment();
+  AddOwner(cell, &between_);
+  NextMoment();
+  AddEntries();
+  AddInnermost(cell, &between_);
+  NextMoment();
   for (size_t i = 0; i < count_; ++i, to += bytes) {
-    memory_->pieces[count++] = {memory_->frames[i].address, to, bytes};
-    if (i == 0) AddLaterLook(cell, &count);
+    Add(memory_->frames[i].address, to, bytes);
+    if (i > 0) continue;
+    NextMoment();
+    AddLaterLook(cell);
+    NextMoment();
   }
-  AddGuards(guards_->after, guards_->after_count, &count);
+  NextMoment();
+  AddGuards(guards_->after, guards_->after_count);
   hinted_ = 0;  // their images are overwritten
-  if (!process_->ReadPieces(memory_->pieces, count)) return Outcome::kUnreadable;
+  wishes_read_ = 0;
+  if (!process_->ReadPieces(memory_->pieces, piece_count_)) return Outcome::kUnreadable;
   const uint8_t* from = memory_->images;
   for (size_t i = count_; i-- > 0; from += bytes) {
     Parse(memory_->frames[i].address, from, &memory_->frames[i]);
@@ -302,9 +331,10 @@ bool PythonFrameWalk::IsCalledFrom(uint64_t inner, uint64_t caller) const {
 }
 
 size_t PythonFrameWalk::Untold(const Cell& cell) {
-  in_python_call_ = false;
   moment_ = IndexOf(between_.innermost);
   if (moment_ == count_) return count_;
+  stood_still_ = after_.innermost == between_.innermost &&
+                 memory_->frames[moment_].instruction == memory_->again[moment_].instruction;
   if (layout_->minor < 11) return UntoldFrom(moment_, moment_);
   if (between_.owner != cell.owner || after_.owner != cell.owner) return count_;
   // What the second look says has to follow from what the first one says: the same frame; one that
@@ -314,18 +344,23 @@ size_t PythonFrameWalk::Untold(const Cell& cell) {
     const size_t returned_to = IndexOf(after_.innermost);
     if (returned_to < count_) {
       moment_ = returned_to;
-      PythonFrame& told = memory_->frames[moment_];
-      const int64_t later = memory_->again[moment_].instruction;
-      // Where it has not gone on, the call that it stands in is that of the frame that returned.
-      in_python_call_ = told.instruction == later;
-      told.instruction = later;
-    } else if (IsCalledFrom(after_.innermost, between_.innermost)) {
-      in_python_call_ = true;
-    } else {
+      memory_->frames[moment_].instruction = memory_->again[moment_].instruction;
+    } else if (!IsCalledFrom(after_.innermost, between_.innermost)) {
       return count_;
     }
   }
-  return UntoldFrom(moment_, moment_);
+  return MayBeInTheMaking(moment_) ? count_ : UntoldFrom(moment_, moment_);
+}
+
+// A new frame has its function before it has its caller: until then it seems to be called by what
+// called the one that was in its place. The second reading does not tell where that has called the
+// same function there by then, as a function does that calls another from a generator, and then
+// itself.
+bool PythonFrameWalk::MayBeInTheMaking(size_t index) const {
+  const PythonFrame& frame = memory_->frames[index];
+  const uint64_t begin = frame.code + layout_->code_instructions;
+  return frame.instruction != memory_->again[index].instruction &&
+         static_cast<uint64_t>(frame.instruction) <= begin;
 }
 
 size_t PythonFrameWalk::UntoldFrom(size_t begin, size_t restless) const {
@@ -371,6 +406,7 @@ bool PythonFrameWalk::ReadPlacesSomehow(const Cell& cell) {
   if (ReadPlaces(cell)) return true;
   // Where a frame was last time there may be nothing any more.
   hinted_ = 0;
+  if (hint_->thread == thread_) hint_->count = 0;
   window_begin_ = window_end_ = inner_begin_ = 0;
   return ReadPlaces(cell);
 }
@@ -385,6 +421,7 @@ void PythonFrameWalk::AddForesight(uint64_t thread, ProcessMemory::Piece* pieces
   add(thread + layout_->thread_frame, &hint_->seen_owner);
   add(thread + layout_->thread_datastack, &hint_->seen_chunk);
   add(hint_->owner + layout_->cframe_frame, &hint_->seen_innermost);
+  pieces[*count - 1].apart = true;
 }
 
 void PythonFrameWalk::Foreseen(uint64_t thread) {
@@ -450,6 +487,7 @@ PythonFrameWalk::Outcome PythonFrameWalk::Try(uint64_t thread, Cell* cell) {
   const Outcome outcome = Follow(between_.innermost, &all_twice);
   if (outcome != Outcome::kRead) return outcome;
   KeepHints(thread, *cell);
+  hint_->restless = !all_twice;
   return all_twice ? Outcome::kRead : ReadAllTwice(*cell);
 }
 
@@ -485,14 +523,18 @@ bool PythonFrameWalk::EndsInFunction() const {
   return cut_ || memory_->frames[count_ - 1].owner != kGeneratorFrameOwner;
 }
 
-PythonFrameWalk::Result PythonFrameWalk::Walk(uint64_t thread, const Guards& guards) {
+PythonFrameWalk::Result PythonFrameWalk::Walk(uint64_t thread, const Guards& guards,
+                                              const Wishes& wishes) {
   guards_ = &guards;
+  wishes_ = wishes;
+  wishes_read_ = 0;
+  thread_ = thread;
   const bool in_chunks = layout_->thread_datastack != kNoOffset;
   chunk_address_ = in_chunks ? thread + layout_->thread_datastack : 0;
   for (int attempt = 1; attempt <= kTries; ++attempt) {
     const bool whole_only = attempt <= kWholeTries;
     entry_count_ = 0;
-    inner_unknown_ = false;
+    inner_unknown_ = stood_still_ = false;
     if (!whole_only && layout_->cframe_frame != kNoOffset && (attempt - kWholeTries) % 2 == 1) {
       inner_unknown_ = true;
       if (TryEntries(thread) != Outcome::kRead || !EndsInFunction()) continue;
@@ -505,6 +547,7 @@ PythonFrameWalk::Result PythonFrameWalk::Walk(uint64_t thread, const Guards& gua
     if (outcome == Outcome::kNoFrames) return Result::kNoFrames;
     if (outcome != Outcome::kRead || !EndsInFunction()) continue;
     first_ = Untold(cell);
+    if (first_ == count_) hint_->restless = true;
     if (first_ < count_ && (first_ == moment_ || !whole_only)) return Result::kFrames;
     // Up to 3.10 a frame itself says that it is being executed.
     if (whole_only || layout_->minor > 10) continue;

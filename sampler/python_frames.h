@@ -7,9 +7,10 @@
 // more. One that stood at the same instruction both times stood there in between (it was in a
 // call), so at the moment between the two readings the stack was as told. The innermost frame need
 // not be at the same instruction both times; it has to be the same function called by the same
-// frame, so that it is no frame in the making and none that is gone.
+// frame, and not at its first instruction at the first reading and gone on at the second, so that
+// it is no frame in the making and none that is gone.
 //
-// Which frame is innermost is looked at once more a moment later (from 3.11 on): it has to be the
+// Which frame is innermost is looked at once more a moment later. From 3.11 on it has to be the
 // same; or one that this has called meanwhile (the first look's moment is told); or one that this
 // has returned to (the second look's is).
 //
@@ -67,6 +68,7 @@ class PythonFrameWalk {
   static constexpr size_t kMaxGuards = 8;
   // Calls of the interpreter by C that are looked at, from the innermost outwards.
   static constexpr size_t kMaxEntries = 8;
+  static constexpr size_t kMaxWishes = 4 * kMaxStackDepth + 1;
 
   // Where a thread's frames outside the window were last time.
   struct Hint {
@@ -75,6 +77,7 @@ class PythonFrameWalk {
     uint64_t outermost;                               // of the frames in the window
     uint64_t seen_owner, seen_chunk, seen_innermost;  // by foresight
     bool foreseen;
+    bool restless;  // its last walk was not done with one reading
     uint32_t count;
     uint64_t addresses[kMaxFrames];
   };
@@ -84,7 +87,7 @@ class PythonFrameWalk {
     uint8_t window[2][kWindowBytes + kWindowPastBytes + kMaxFrameBytes];
     uint8_t page[kPageBytes + kMaxFrameBytes];
     uint8_t images[2 * kMaxFrames * kMaxFrameBytes];
-    ProcessMemory::Piece pieces[2 * kMaxFrames + 10 + kMaxEntries + 2 * kMaxGuards];
+    ProcessMemory::Piece pieces[2 * kMaxFrames + 10 + kMaxEntries + 2 * kMaxGuards + kMaxWishes];
     bool outside[kMaxFrames];  // of the window
     Hint hints[kHintedThreads];
   };
@@ -101,6 +104,12 @@ class PythonFrameWalk {
     ProcessMemory::Piece before[kMaxGuards], after[kMaxGuards];
     size_t before_count = 0, after_count = 0;
   };
+  // Places that are read in the same system call behind all of these, as far as there is memory,
+  // unless the last walk of the thread took more than one reading.
+  struct Wishes {
+    const ProcessMemory::Piece* pieces = nullptr;
+    size_t count = 0;
+  };
 
   // Where the innermost frame of that thread is, as pieces of a read that is made ahead of the walk
   // anyway: saves the walk one of its own. Nothing is added where the walk needs none, or where the
@@ -110,16 +119,19 @@ class PythonFrameWalk {
   static constexpr size_t kForesightPieces = 3;
 
   // The frames of the thread whose PyThreadState is at `thread`.
-  Result Walk(uint64_t thread, const Guards& guards);
+  Result Walk(uint64_t thread, const Guards& guards, const Wishes& wishes);
 
   const PythonFrame& frame(size_t index) const { return memory_->frames[first_ + index]; }
   size_t count() const { return count_ - first_; }
   bool cut() const { return cut_; }  // there are more frames outside
   // Inner frames did not hold still.
   bool partial() const { return first_ != moment_ || inner_unknown_; }
-  // As the second look shows, the innermost frame stands in a call of a Python function, which has
-  // not begun or has ended. False: that is not known.
-  bool in_python_call() const { return in_python_call_; }
+  // The innermost frame was that at both looks, and at the same instruction at both readings. If
+  // not, and it is at a call, that may be one of a Python function that has begun or ended
+  // meanwhile.
+  bool stood_still() const { return stood_still_; }
+  // How many of the wishes, from the first on, were read behind these frames.
+  size_t wishes_read() const { return wishes_read_; }
 
  private:
   enum class Outcome : uint8_t { kRead, kNoFrames, kUnreadable };
@@ -139,7 +151,6 @@ class PythonFrameWalk {
   Outcome Try(uint64_t thread, Cell* cell);
   bool ReadAsLastTime(uint64_t thread, Cell* cell);
   bool Locate(uint64_t thread, Cell* cell, uint64_t* chunk, uint64_t* innermost);
-  void AddGuards(const ProcessMemory::Piece* guards, size_t guard_count, size_t* count);
   Outcome TryEntries(uint64_t thread);
   Outcome Follow(uint64_t address, bool* all_twice);
   Outcome ReadAllTwice(const Cell& cell);
@@ -151,16 +162,23 @@ class PythonFrameWalk {
   bool InWindow(uint64_t address) const;
   Cell CellOf(uint64_t thread, uint64_t owner) const;
   bool FindCell(uint64_t thread, Cell* out) const;
-  void AddOwner(const Cell& cell, CellLook* look, size_t* count);
-  void AddInnermost(const Cell& cell, CellLook* look, size_t* count);
-  void AddLaterLook(const Cell& cell, size_t* count);
-  void AddEntries(size_t* count);
+  // What one system call reads, in this order. Between two places that have to be read one after
+  // the other there is NextMoment; others may be read as one.
+  void BeginReading();
+  void Add(uint64_t address, void* out, size_t size);
+  void NextMoment() { next_apart_ = true; }
+  void AddGuards(const ProcessMemory::Piece* guards, size_t guard_count);
+  void AddOwner(const Cell& cell, CellLook* look);
+  void AddInnermost(const Cell& cell, CellLook* look);
+  void AddLaterLook(const Cell& cell);
+  void AddEntries();
   bool FindEntries(uint64_t innermost);
   size_t CommonEntry(uint64_t thread) const;
   void Parse(uint64_t address, const uint8_t* image, PythonFrame* out) const;
   // The number of inner frames that are to be left out; moment_: none that is in the stack.
   size_t Untold(const Cell& cell);
   bool IsCalledFrom(uint64_t inner, uint64_t caller) const;
+  bool MayBeInTheMaking(size_t index) const;  // from 3.11 on
   // The same from frame `begin` on; only frame `restless` may be at another instruction by then.
   size_t UntoldFrom(size_t begin, size_t restless) const;
   bool EndsInFunction() const;
@@ -171,9 +189,11 @@ class PythonFrameWalk {
   Memory* memory_ = nullptr;
   const ProcessMemory* process_ = nullptr;
   const PythonLayout* layout_ = nullptr;
+  size_t piece_count_ = 0;
+  bool next_apart_ = false;
   size_t count_ = 0, first_ = 0;
   size_t moment_ = 0;  // the frame that was innermost at the moment that is told
-  bool cut_ = false, inner_unknown_ = false, in_python_call_ = false;
+  bool cut_ = false, inner_unknown_ = false, stood_still_ = false;
   uint64_t entries_[kMaxEntries] = {};       // the structures, innermost first (3.11, 3.12)
   uint64_t entry_frames_[kMaxEntries] = {};  // what they held between the readings
   size_t entry_count_ = 0;
@@ -185,6 +205,9 @@ class PythonFrameWalk {
   uint64_t chunk_address_ = 0, chunk_ = 0;
   uint64_t page_begin_ = 0, page_end_ = 0;
   const Guards* guards_ = nullptr;
+  Wishes wishes_;
+  size_t wishes_read_ = 0;
+  uint64_t thread_ = 0;
   Hint* hint_ = nullptr;
   size_t hinted_ = 0;  // how many of its frames are in memory_->images, twice
 };

@@ -240,6 +240,11 @@ constexpr OpcodeSet kCalls313 =
 constexpr OpcodeSet kCalls314 =
     Opcodes({73,  43,  70,  52,  4,   55,  146, 147, 148, 149, 150, 152, 154,
              155, 156, 157, 158, 159, 160, 163, 164, 165, 237, 250, 251, 252});
+// Those of them that are specialised for nothing.
+constexpr OpcodeSet kAnyCalls311 = Opcodes({108, 53, 49, 142, 171, 22});
+constexpr OpcodeSet kAnyCalls312 = Opcodes({108, 53, 49, 93, 142, 171, 241, 244, 248});
+constexpr OpcodeSet kAnyCalls313 = Opcodes({75, 2, 44, 72, 53, 54, 57, 244, 245, 246, 243});
+constexpr OpcodeSet kAnyCalls314 = Opcodes({73, 43, 70, 52, 4, 55, 237, 250, 251, 252});
 
 }  // namespace
 
@@ -357,6 +362,21 @@ bool IsPythonCallOpcode(int minor, uint8_t opcode) {
       return kCalls314.Has(opcode);
     default:
       return false;
+  }
+}
+
+bool MayCallPython(int minor, uint8_t opcode) {
+  switch (minor) {
+    case 11:
+      return kAnyCalls311.Has(opcode);
+    case 12:
+      return kAnyCalls312.Has(opcode);
+    case 13:
+      return kAnyCalls313.Has(opcode);
+    case 14:
+      return kAnyCalls314.Has(opcode);
+    default:
+      return true;
   }
 }
 

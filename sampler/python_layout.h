@@ -105,6 +105,8 @@ uint32_t PublishedPythonVersion(const uint8_t* bytes);
 // not. Arithmetic, subscripts and attributes are not either, although a C type's may take long:
 // they are what interpreted code is made of.
 bool IsPythonCallOpcode(int minor, uint8_t opcode);
+// Of these: whether it may as well call a Python function, being specialised for nothing.
+bool MayCallPython(int minor, uint8_t opcode);
 
 // The opcode that stands for another one while sys.settrace or sys.monitoring listens for lines;
 // 0: there is none.

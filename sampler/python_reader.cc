@@ -11,6 +11,7 @@
 
 #include "sampler/process_path.h"
 #include "sampler/python_code_cache.h"
+#include "sampler/python_code_checks.h"
 #include "sampler/python_frames.h"
 #include "sampler/python_layout.h"
 #include "sampler/python_runtime.h"
@@ -59,6 +60,7 @@ struct PythonReader::State {
   PythonRuntime runtime;
   PythonFrameWalk walk;
   PythonCodeCache cache;
+  PythonCodeChecks checks;
   GilState gil;
   uint64_t main_interpreter = 0;
 
@@ -95,12 +97,9 @@ struct PythonReader::State {
                               kForeseenThreads * PythonFrameWalk::kForesightPieces];
   uint64_t interpreter_links[kMaxInterpreters][2];  // next, first thread
   uint32_t tids[kMaxThreads];
-  uint8_t check_images[kMaxStackDepth * PythonCodeCache::kMaxCheckBytes];
-  PythonCodeCache::Entry* checked[PythonFrameWalk::kMaxFrames];
-  PythonCodeCache::Check unique[kMaxStackDepth];
-  ProcessMemory::Piece check_pieces[kMaxStackDepth * PythonCodeCache::kMaxCheckPieces + 1];
   PythonFrameWalk::Memory walk_memory;
   PythonCodeCache::Memory cache_memory;
+  PythonCodeChecks::Memory checks_memory;
   PythonRuntimeFinder::Scratch finder;
 
   void Begin();
@@ -119,7 +118,6 @@ struct PythonReader::State {
   Read FindAndRead(pid_t tid, LocationTable* table, PythonStack* out, bool* found, bool* moved);
   Read ReadThread(size_t index, LocationTable* table, PythonStack* out);
   Read Describe(PythonStack* out);
-  bool CheckCodes(uint8_t* opcode);
   bool InCFunction(const PythonFrame& frame, int64_t offset, uint8_t opcode);
 };
 
@@ -138,8 +136,6 @@ bool OffsetIn(const PythonLayout& layout, const PythonCodeCache::Entry& entry,
   *out = offset;
   return true;
 }
-
-bool IsEntryFrame(const PythonFrame& frame) { return frame.owner >= kFirstEntryFrameOwner; }
 
 // A frame whose function has not begun (the interpreter hides those too), or that belongs to no
 // function (the little frame that runs __init__ for a class from 3.13 on).
@@ -161,6 +157,7 @@ void PythonReader::Init(void* memory) {
   state_->reason = "";
   state_->walk.Init(&state_->walk_memory);
   state_->cache.Init(&state_->cache_memory);
+  state_->checks.Init(&state_->checks_memory, &state_->cache);
 }
 
 PythonStatus PythonReader::Attach(const ProcessMemory* memory) {
@@ -211,6 +208,7 @@ void PythonReader::State::Begin() {
   }
   walk.Reset(memory, &runtime.layout);
   cache.Reset(memory, &runtime, nullptr);
+  checks.Reset(memory, &runtime.layout);
 }
 
 PythonStatus PythonReader::status() const { return state_->status; }
@@ -304,13 +302,14 @@ void PythonReader::State::Guard(size_t index) {
   const auto add_before = [&](uint64_t address, uint64_t value) {
     add(guards.before, &guards.before_count, address, guards.before_count, value);
   };
-  add_before(self + layout.thread_interpreter, interpreter->address);
+  // The state's own fields last and mostly by their addresses, so that they are read as one.
   if (!listed_now) {
-    add_before(self + layout.thread_prev, before);
-    add_before(self + layout.thread_next, after);
     if (before != 0) add_before(before + layout.thread_next, self);
     if (after != 0) add_before(after + layout.thread_prev, self);
+    add_before(self + layout.thread_prev, before);
+    add_before(self + layout.thread_next, after);
   }
+  add_before(self + layout.thread_interpreter, interpreter->address);
   const bool native = layout.thread_native_id != kNoOffset;
   const uint64_t id_at = self + (native ? layout.thread_native_id : layout.thread_pthread);
   const uint64_t id = native ? static_cast<uint64_t>(thread.tid) : thread.pthread;
@@ -485,58 +484,6 @@ bool PythonReader::BeginLook() {
 
 // --- Stacks -----------------------------------------------------------------------------------
 
-// Looks whether the code objects of the walked frames are still those of the cache, and takes new
-// ones in. True if all were there before the walk; if not, another walk may find them so.
-bool PythonReader::State::CheckCodes(uint8_t* opcode) {
-  const PythonLayout& layout = runtime.layout;
-  size_t unique_count = 0, count = 0;
-  uint8_t* to = check_images;
-  size_t of_frame[PythonFrameWalk::kMaxFrames];
-  bool known[kMaxStackDepth];
-  for (size_t i = 0; i < walk.count(); ++i) {
-    const PythonFrame& frame = walk.frame(i);
-    if (IsEntryFrame(frame)) continue;
-    size_t at = 0;
-    while (at < unique_count && unique[at].address != frame.code) ++at;
-    of_frame[i] = at;
-    if (at < unique_count) continue;
-    PythonCodeCache::Check& check = unique[unique_count++];
-    check = {.address = frame.code,
-             .entry = cache.Find(frame.code),
-             .stand = PythonCodeCache::StandOf(frame)};
-    cache.AddPieces(&check, unique, unique_count - 1, &to, check_pieces, &count);
-  }
-  // What the innermost frame executes.
-  *opcode = 0;
-  const PythonFrame& inner = walk.frame(0);
-  if (!IsEntryFrame(inner) && inner.instruction > 0) {
-    uint64_t address = static_cast<uint64_t>(inner.instruction);
-    if (layout.minor < 11) {
-      const PythonCodeCache::Entry* entry = cache.Find(inner.code);
-      address = entry == nullptr ? 0 : entry->fields.instructions + layout.bytes_begin + address;
-    }
-    if (address != 0) check_pieces[count++] = {address, opcode, 1};
-  }
-  const bool readable = memory->ReadPieces(check_pieces, count);
-  bool all = true;
-  for (size_t i = 0; i < unique_count; ++i) {
-    // Where the texts of an object that has gone were, there may be nothing any more.
-    known[i] = unique[i].entry != nullptr &&
-               (readable ? cache.Matches(unique[i]) : cache.StillThere(unique[i].entry));
-    all = all && known[i];
-  }
-  // Only now: taking one in may throw out an entry of this very stack.
-  for (size_t i = 0; i < unique_count; ++i) {
-    if (!known[i]) cache.Load(unique[i].address);
-  }
-  all = all && readable;
-  if (!all) return false;
-  for (size_t i = 0; i < walk.count(); ++i) {
-    checked[i] = IsEntryFrame(walk.frame(i)) ? nullptr : unique[of_frame[i]].entry;
-  }
-  return true;
-}
-
 bool PythonReader::State::InCFunction(const PythonFrame& frame, int64_t offset, uint8_t opcode) {
   const PythonLayout& layout = runtime.layout;
   const uint8_t tracing = LineTracingOpcode(layout.minor);
@@ -549,21 +496,24 @@ bool PythonReader::State::InCFunction(const PythonFrame& frame, int64_t offset, 
       return false;
     }
   }
-  return IsPythonCallOpcode(layout.minor, opcode);
+  // A call of a Python function takes less than the readings until that is the innermost one.
+  return IsPythonCallOpcode(layout.minor, opcode) &&
+         (walk.stood_still() || !MayCallPython(layout.minor, opcode));
 }
 
 PythonReader::Read PythonReader::State::Describe(PythonStack* out) {
   uint8_t opcode = 0;
-  if (!CheckCodes(&opcode)) return Read::kTorn;
+  if (!checks.Check(walk, &opcode)) return Read::kTorn;
   const PythonLayout& layout = runtime.layout;
   out->depth = 0;
   out->cut = walk.cut();
   out->in_c_function = false;
   out->partial = walk.partial();
-  bool innermost = !walk.partial() && !walk.in_python_call();
+  bool innermost = !walk.partial();
   for (size_t i = 0; i < walk.count(); ++i) {
-    if (checked[i] == nullptr) continue;
-    const PythonCodeCache::Entry& entry = *checked[i];
+    PythonCodeCache::Entry* known = checks.entry(i);
+    if (known == nullptr) continue;
+    const PythonCodeCache::Entry& entry = *known;
     int64_t offset;
     if (!OffsetIn(layout, entry, walk.frame(i), &offset)) return Read::kTorn;
     if (IsIncomplete(layout, entry, walk.frame(i), offset)) {
@@ -574,7 +524,7 @@ PythonReader::Read PythonReader::State::Describe(PythonStack* out) {
       out->cut = true;
       break;
     }
-    if (!cache.Locate(checked[i], offset, &out->frames[out->depth])) return Read::kTorn;
+    if (!cache.Locate(known, offset, &out->frames[out->depth])) return Read::kTorn;
     ++out->depth;
     if (innermost && i == 0) out->in_c_function = InCFunction(walk.frame(i), offset, opcode);
     innermost = false;
@@ -587,7 +537,8 @@ PythonReader::Read PythonReader::State::ReadThread(size_t index, LocationTable* 
   if (cache.table() != table) cache.Reset(memory, &runtime, table);
   if (asked_count < kForeseenThreads) asked[asked_count++] = threads[index].state;
   for (int attempt = 0; attempt < kStackTries; ++attempt) {
-    const PythonFrameWalk::Result result = walk.Walk(threads[index].state, guards);
+    const PythonFrameWalk::Wishes wishes = checks.Foresee(threads[index].state);
+    const PythonFrameWalk::Result result = walk.Walk(threads[index].state, guards, wishes);
     if (result == PythonFrameWalk::Result::kNoFrames) return Read::kNoPython;
     if (result == PythonFrameWalk::Result::kTorn) continue;
     const Read read = Describe(out);

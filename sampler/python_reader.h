@@ -41,6 +41,11 @@ struct PythonStack {
   bool cut = false;  // deeper than that
   // The innermost frame stands in a call of something that is no Python (or enters or leaves a
   // `with`, imports, or, from 3.12 on, steps a for loop over a foreign iterator).
+  // At an instruction that may as well call Python (up to 3.10 any call, from 3.11 on one with
+  // keywords or of ever other functions) only if the thread stands still there from the first
+  // reading to the second, half a microsecond later: calls of C that take less than a few
+  // microseconds are told too seldom there. One that is stopped while a call of Python is prepared
+  // is told as if it were in C.
   bool in_c_function = false;
   // The thread called and returned too fast for the innermost frames to be told: these are the
   // outer ones, and true.

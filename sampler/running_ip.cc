@@ -30,6 +30,14 @@ void CopyOut(const uint8_t* data, uint64_t from, void* out, size_t size) {
 
 }  // namespace
 
+int RunningIp::FreeSlot() const {
+  int slot = 0;
+  while (slot < kMaxThreads && slots_[slot].ring != nullptr) ++slot;
+  return slot;
+}
+
+bool RunningIp::full() const { return FreeSlot() == kMaxThreads; }
+
 int RunningIp::Open(uint32_t tid) {
   if (forbidden_ != 0) return -1;
   // A filter may answer a call that it does not know by killing the process, and service managers'
@@ -39,8 +47,7 @@ int RunningIp::Open(uint32_t tid) {
     forbidden_ = EPERM;
     return -1;
   }
-  int slot = 0;
-  while (slot < kMaxThreads && slots_[slot].ring != nullptr) ++slot;
+  const int slot = FreeSlot();
   if (slot == kMaxThreads) return -1;
   struct perf_event_attr attributes = {};
   attributes.size = sizeof attributes;

@@ -34,17 +34,21 @@ class RunningIp {
   // `period_ns`: of the thread's CPU time, between two readings.
   void Init(uint64_t period_ns) { period_ns_ = period_ns; }
 
-  // Begins with a thread: a slot for Read and Close; -1: not possible (forbidden(), no slot left,
-  // or the thread has ended).
+  // Begins with a thread: a slot for Read and Close; -1: not possible (forbidden(), full(), or the
+  // thread has ended).
   int Open(uint32_t tid);
   void Close(int slot);
   // The last reading since the call before. False: none, the thread has not run for long enough.
   bool Read(int slot, Chain* out);
 
+  // kMaxThreads are open: of other threads nothing is known until one of them is closed.
+  bool full() const;
   // errno of a refusal that holds for every thread; 0: none so far.
   int forbidden() const { return forbidden_; }
 
  private:
+  int FreeSlot() const;  // kMaxThreads: none
+
   struct Slot {
     void* ring;  // nullptr: free
     int fd;

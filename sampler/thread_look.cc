@@ -239,10 +239,15 @@ void PushRunning(SampledProcess* process, WatchedThread* thread, LookTools* tool
     if (tools->no_descriptor != 0) return;
     thread->running_ip = tools->running->Open(thread->tid);
     if (thread->running_ip >= 0) return;  // nothing was read yet
-    if (tools->running->forbidden() == 0) return;
-    char why[32];
-    ErrorText(tools->running->forbidden(), why, sizeof why);
-    return AddNote(process, "native code of running threads (perf_event_open)", why);
+    if (tools->running->forbidden() != 0) {
+      char why[32];
+      ErrorText(tools->running->forbidden(), why, sizeof why);
+      AddNote(process, "native code of running threads (perf_event_open)", why);
+    } else if (tools->running->full()) {
+      static_assert(RunningIp::kMaxThreads == 32, "the note says so");
+      AddNote(process, "native code of running threads", "of 32 at once, of more not");
+    }
+    return;
   }
   RunningIp::Chain chain;
   if (!tools->running->Read(thread->running_ip, &chain)) return;

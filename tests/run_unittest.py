@@ -64,6 +64,7 @@ def write_xml(path, name, cases):
 
 
 def main():
+    os.environ.pop("COLUMNS", None)  # reports would be as wide as the terminal of whoever runs the tests
     parser = argparse.ArgumentParser()
     parser.add_argument("--name", required=True)
     parser.add_argument("file")

@@ -6,6 +6,8 @@ over ten seconds of a training loop, alone and with 100 more Python threads (10 
 
     python3 bench/gpu/sampler_cost.py [--seconds 10] [--hz 100]"""
 import argparse
+import csv
+import io
 import os
 import pathlib
 import subprocess
@@ -47,24 +49,34 @@ def own_threads(pid):
     return found
 
 
+def looks_a_second(folder, lasted_s):
+    """As the trace tells it, over the whole run: where looks are dear the sampler makes fewer."""
+    text = subprocess.run([DIST / "bin" / "probe-report", "info", "--format", "csv", folder], check=True,
+                          capture_output=True, text=True).stdout
+    return sum(int(row[-1]) for row in csv.reader(io.StringIO(text)) if "sampler_looks" in row) / lasted_s
+
+
 def measure(threads, seconds, hz):
+    """Share of a core for each thread of ours, and looks a second."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("GPUPROBE_")}
         environment.update(LD_PRELOAD=str(DIST / "lib" / "libgpuprobe.so"), GPUPROBE_OUT=folder + "/run",
                            GPUPROBE_SAMPLE_HZ=str(hz))
-        lead_in = 5.0  # imports, CUDA's start, and the sampler's credit for them
+        lead_in = 7.0  # imports, CUDA's start, and the sampler's credit for them
         child = subprocess.Popen([sys.executable, "-c", PROGRAM, str(threads), str(lead_in + seconds + 3)],
                                  env=environment)
         while not own_threads(child.pid):
             time.sleep(0.05)
             if child.poll() is not None:
                 sys.exit(f"the program ended early, exit code {child.returncode}")
+        loaded = time.monotonic()
         time.sleep(lead_in)
         first, begin = own_threads(child.pid), time.monotonic()
         time.sleep(seconds)
         last, elapsed = own_threads(child.pid), time.monotonic() - begin
         child.wait()
-    return {name: (last[name] - first[name]) / 1e9 / elapsed for name in first if name in last}
+        looks = looks_a_second(folder + "/run", time.monotonic() - loaded)
+    return {name: (last[name] - first[name]) / 1e9 / elapsed for name in first if name in last}, looks
 
 
 def main():
@@ -72,10 +84,11 @@ def main():
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--hz", type=int, default=100)
     arguments = parser.parse_args()
-    print("| more threads | Hz | own thread | % of a core |\n|---|---|---|---|")
+    print("| more threads | Hz | looks a second | own thread | % of a core |\n|---|---|---|---|---|")
     for threads in (0, 100):
-        for name, share in sorted(measure(threads, arguments.seconds, arguments.hz).items()):
-            print(f"| {threads} | {arguments.hz} | {name} | {100 * share:.2f} |", flush=True)
+        shares, looks = measure(threads, arguments.seconds, arguments.hz)
+        for name, share in sorted(shares.items()):
+            print(f"| {threads} | {arguments.hz} | {looks:.0f} | {name} | {100 * share:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

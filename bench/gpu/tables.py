@@ -47,9 +47,12 @@ class Raw:
         mine = (end for end in self.ends if end["profiler"] == profiler)
         return [end for end in mine if all(end.get(key) is not None for key in keys)]
 
-    def none_of(self, profiler):
+    def without(self, profiler, lines):
+        """Of `lines` (blocks or ends) those without a profiler that `profiler` is compared with: of a process of its
+        own, if it is one and the set has such a one."""
         own = profiler in PROFILERS and PROFILERS[profiler].own and profiler != OWN_NONE
-        return OWN_NONE if own and self.blocks_of(OWN_NONE) else "none"
+        sets = {line["set"] for line in lines if own and line["profiler"] == OWN_NONE}
+        return [line for line in lines if line["profiler"] == (OWN_NONE if line["set"] in sets else "none")]
 
     def middle(self, profiler, key):
         values = [end[key] for end in self.ends_of(profiler, key)]
@@ -65,12 +68,13 @@ class Raw:
         return statistics.median(found) if found else None
 
     def added_rss_mib(self, profiler):
-        none = {end["set"]: end["rss_kib"] for end in self.ends_of(self.none_of(profiler), "rss_kib")}
+        none = {end["set"]: end["rss_kib"] for end in self.without(profiler, self.ends)
+                if end.get("rss_kib") is not None}
         found = [end["rss_kib"] - none[end["set"]] for end in self.ends_of(profiler, "rss_kib") if end["set"] in none]
         return statistics.median(found) / 1024 if found else None
 
-    def compared(self, profiler, base, of):
-        pairs = ratios.paired(self.blocks_of(profiler), self.blocks_of(base), ratios.ratio(of, self.exponent))
+    def compared(self, profiler, base_blocks, of):
+        pairs = ratios.paired(self.blocks_of(profiler), base_blocks, ratios.ratio(of, self.exponent))
         return ratios.interval_of_sets(pairs)
 
     def added_cpu(self, profiler):
@@ -80,7 +84,7 @@ class Raw:
         def compare(block, base):
             return (block["cpu_s"] / block["ops"] - base["cpu_s"] / base["ops"]) * scale
 
-        pairs = ratios.paired(self.blocks_of(profiler), self.blocks_of(self.none_of(profiler)), compare)
+        pairs = ratios.paired(self.blocks_of(profiler), self.without(profiler, self.blocks), compare)
         values = [value for values in pairs for value in values]
         return statistics.median(values) if values else None
 
@@ -92,11 +96,11 @@ def number(value, digits):
 def row(raw, profiler):
     blocks = raw.blocks_of(profiler)
     median = statistics.median(ratios.plain_time_of(block) for block in blocks)
-    none, kernels, size = raw.none_of(profiler), raw.kernels_per_op(), raw.bytes_per_op(profiler)
+    none, kernels, size = raw.without(profiler, raw.blocks), raw.kernels_per_op(), raw.bytes_per_op(profiler)
     digits = 2 if median < 1000 else 0
     return (profiler, str(len(blocks)), number(median, digits),
             ratios.text_of(raw.compared(profiler, none, ratios.time_of)),
-            ratios.text_of(raw.compared(profiler, FLOOR_OF.get(profiler, "floor"), ratios.time_of)),
+            ratios.text_of(raw.compared(profiler, raw.blocks_of(FLOOR_OF.get(profiler, "floor")), ratios.time_of)),
             ratios.text_of(raw.compared(profiler, none, ratios.cpu_of)), number(raw.added_cpu(profiler), digits),
             number(size / kernels if size and kernels else None, 1), number(size, 1),
             number(raw.added_rss_mib(profiler), 1), number(raw.middle(profiler, "end_s"), 2),
@@ -127,14 +131,21 @@ def all_tables(lines, workloads=None):
     yield EXPLAINED
 
 
+def over_gpuprobe(raw, profiler, of):
+    """Where it is below 1, `profiler` costs less."""
+    return ratios.text_of(raw.compared(profiler, raw.blocks_of("gpuprobe"), of))
+
+
 def short_table(lines):
-    """The few figures that one looks for first, one line a workload."""
+    """The few figures that one looks for first, one line for each rival and workload."""
     lines = list(distinct_sets(lines))
-    yield "| workload | profiler | of none | of floor | bytes a kernel |"
-    yield "|---|---|---|---|---|"
+    yield "| workload | profiler | of none | of floor | of gpuprobe | CPU of gpuprobe | bytes a kernel |"
+    yield "|---|---|---|---|---|---|---|"
     for name in dict.fromkeys(line["workload"] for line in lines if line.get("workload")):
         raw = Raw(lines, name)
-        for profiler in ("floor", "gpuprobe", "torch.profiler CUDA", "nsys -t cuda"):
+        for profiler in ("floor", "gpuprobe", "torch.profiler CUDA", "torch.profiler CPU+CUDA", "nsys -t cuda"):
             if raw.blocks_of(profiler):
                 cells = row(raw, profiler)
-                yield "| " + " | ".join((name, profiler, cells[3], cells[4], cells[7])) + " |"
+                yield "| " + " | ".join((name, profiler, cells[3], cells[4],
+                                         over_gpuprobe(raw, profiler, ratios.time_of),
+                                         over_gpuprobe(raw, profiler, ratios.cpu_of), cells[7])) + " |"

@@ -123,15 +123,23 @@ class DirectoryTest(OutputTest):
 
     def test_it_goes_away_while_the_host_runs(self):
         out = self.root / "out"
-        process = self.start([LAUNCH, "ms=800", "pause_ms=1"], sim=True, out=out, env=QUICK, stdout=subprocess.PIPE,
-                             stderr=subprocess.PIPE)
+        process = self.start([LAUNCH, "ms=800", "pause_ms=1"], sim=True, out=out,
+                             env=dict(QUICK, GPUPROBE_VERBOSE="1"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         deadline = time.monotonic() + 20
         while not list(out.glob("*.gpuprobe")) and time.monotonic() < deadline:
             time.sleep(0.01)
         shutil.rmtree(out)
         stdout, stderr = process.communicate(timeout=30)
-        self.assertEqual((process.returncode, stderr), (0, b""))
+        self.assertRegex(stderr, rb"\Agpuprobe: recorded, but the trace was moved or removed meanwhile: "
+                                 rb"[^\n]*\.gpuprobe\n\Z")
+        self.assertEqual(process.returncode, 0)
         self.assertRegex(stdout, rb"\Alaunched=\d+\n\Z")
+
+    def test_the_line_at_the_end_is_one_line_without_control_bytes(self):
+        out = self.root / "a\x1b[31m\nb\x7f"
+        result = self.run_host([LAUNCH, "ms=50"], sim=True, out=out, env={"GPUPROBE_VERBOSE": "1"})
+        self.assertEqual(len(traces.in_folder(out)), 1)
+        self.assertRegex(result.stderr, rb"\Agpuprobe: recorded; [^\x00-\x1f\x7f]*a\?\[31m\?b\?\n\Z")
 
     def test_the_host_changes_its_working_directory(self):
         script = f"cd /; exec {LAUNCH} ms=50"
@@ -272,6 +280,16 @@ class OutageTest(OutputTest):
                 _, fields = self.outage(call, number, self.FOREVER)
                 self.assertEqual(fields["calls"], 1)
 
+    def test_a_disk_that_is_full_until_the_end_has_room_for_what_was_lost(self):
+        # One frame at the start, none in between: all that was recorded is in the one that finds no room.
+        result = self.run_host([OUTAGE, "space", errno.ENOSPC, self.FOREVER], sim=True,
+                               env={"GPUPROBE_FLUSH_MS": "5000"})
+        [trace], fields = result.traces, result.fields()
+        self.assertEqual((trace.damage, trace.torn, trace.end_reason), ([], 0, "exit"))
+        self.assertEqual(trace.kernels, 0)
+        self.assertGreaterEqual(trace.losses[traces.WRITE_FAILED], 2 * fields["launched"])
+        self.assert_told(trace, errno.ENOSPC)
+
     def test_the_end_of_the_host_is_the_last_chance_and_the_line_says_that_it_was_missed(self):
         result = self.run_host([OUTAGE, "write", errno.ENOSPC, self.FOREVER], sim=True,
                                env=dict(QUICK, GPUPROBE_VERBOSE="1"))
@@ -287,6 +305,14 @@ class LimitTest(OutputTest):
         self.assertEqual((trace.damage, trace.torn, trace.end_reason), ([], 0, "exit"))
         self.assertLessEqual(trace.path.stat().st_size, size)
         self.assertGreater(trace.kernels, 0)
+
+    def test_a_limit_that_even_the_closing_frame_exceeds_is_named(self):
+        size = 512
+        result = self.run_host([LAUNCH, "ms=300"], sim=True, env=dict(QUICK, GPUPROBE_VERBOSE="1"),
+                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)))
+        self.assertRegex(result.stderr, rb"\Agpuprobe: off: the trace cannot be written "
+                                        rb"\(errno 27, over the limit of file sizes\): [^\n]*\n\Z")
+        self.assertEqual(result.status, 0)
 
     def test_what_a_limit_on_file_sizes_cost_is_in_the_closing_frame(self):
         size = 128 << 10

@@ -126,6 +126,35 @@ for name in OURS:
 """
 
 
+STACKS = """
+import ctypes, sys
+size = int(sys.argv[1])
+libc, attributes = ctypes.CDLL(None), ctypes.create_string_buffer(64)
+made = libc.pthread_attr_init(attributes) == 0 == libc.pthread_attr_setstacksize(attributes, ctypes.c_size_t(size))
+print(made and libc.pthread_setattr_default_np(attributes))
+""" + host.CUDA_IN_PYTHON + """
+work(100)
+def room(task):
+    "Bytes below the stack pointer of a thread that is blocked; 0 where it is not."
+    words = open("/proc/self/task/%s/syscall" % task).read().split()
+    pointer = int(words[-2], 16) if len(words) > 2 else 0
+    for line in open("/proc/self/maps"):
+        begin, end = (int(word, 16) for word in line.split()[0].split("-"))
+        if begin <= pointer < end:
+            return pointer - begin
+    return 0
+found = {}
+until = time.monotonic() + 60
+while len(found) < 2 and time.monotonic() < until:
+    for task in os.listdir("/proc/self/task"):
+        name = open("/proc/self/task/%s/comm" % task).read().strip()
+        if name.startswith("gpuprobe") and room(task) > 0:
+            found[name] = room(task) >> 10
+    time.sleep(0.01)
+print(*found.values())
+"""
+
+
 class ProcessTest(host.ContractTest):
     """A process that uses CUDA, seen from within."""
 
@@ -153,6 +182,20 @@ class ProcessTest(host.ContractTest):
             # All but SIGKILL, SIGSTOP and the two that libc keeps for itself.
             always_open = (1 << 8) | (1 << 18) | (1 << 30) | (1 << 31) | (1 << 32)  # KILL, STOP, SYS, libc's
             self.assertEqual(int(fields["SigBlk"].strip(), 16) | always_open, (1 << 64) - 1)
+
+    def test_the_stacks_of_its_threads_are_not_what_the_host_has_set_for_its_own(self):
+        for size in ("16384", str(64 * MIB)):
+            self.check_room(size)
+
+    def check_room(self, size):
+        result = self.run_host([sys.executable, "-c", STACKS, size], sim=True, env={"GPUPROBE_FLUSH_MS": "20"})
+        self.assertEqual((result.status, result.stderr), (0, b""))
+        worked, room_kib = result.stdout.splitlines()
+        self.assertEqual(worked, b"0")
+        for kib in room_kib.split():
+            self.assertGreater(int(kib), 1800)
+            self.assertLess(int(kib), 2048)
+        self.assertEqual(len(room_kib.split()), 2)
 
     def test_a_driver_that_is_loaded_but_not_initialised_brings_nothing(self):
         program = ("import ctypes, os; ctypes.CDLL('libcuda.so.1'); print(len(os.listdir('/proc/self/task')));"

@@ -150,7 +150,14 @@ class SideBySide(unittest.TestCase):
         self.assertEqual((0, ""), (outcome.code, outcome.notes()), outcome.text)
         self.assertEqual(26, outcome.end("gpuprobe, preloaded")["kernels"])
         raw = tables.Raw(outcome.lines, "steps")
-        self.assertEqual(["none", "none", "none, own process"], [raw.none_of(name) for name in names])
+        for name, other in zip(names, ["none", "none", "none, own process"]):
+            self.assertEqual({other}, {block["profiler"] for block in raw.without(name, raw.blocks)})
+        # In a set that has none, with the forked one.
+        further = [{**line, "set": 1} for line in outcome.lines if line.get("profiler") != "none, own process"]
+        raw = tables.Raw(outcome.lines + further, "steps")
+        others = raw.without("gpuprobe, preloaded", raw.blocks)
+        self.assertEqual({(0, "none, own process"), (1, "none")},
+                         {(block["set"], block["profiler"]) for block in others})
 
     def test_a_tier_is_one_more_row_with_its_settings_and_its_build(self):
         copy = self.folder / "other.so"

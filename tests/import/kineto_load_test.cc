@@ -237,11 +237,20 @@ TEST_F(KinetoTest, UnknownCategoriesAreNamedWithTheirCounts) {
 
 TEST_F(KinetoTest, FilesWithoutEventsAreComplete) {
   for (const std::string text :
-       {"[]", "{}", R"({"traceEvents": []})", R"({"schemaVersion": 1, "traceEvents": []})", "[{}]",
+       {"[]", R"({"traceEvents": []})", R"({"schemaVersion": 1, "traceEvents": []})", "[{}]",
         R"([{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "x"}}])"}) {
     const LoadedRun run = Load(text);
     EXPECT_TRUE(run.timeline.ops.empty());
     EXPECT_TRUE(run.complete()) << text;
+  }
+}
+
+TEST_F(KinetoTest, AnEmptyObjectIsNoTrace) {
+  for (const std::string& text : {std::string("{}"), std::string(" { }\n"), Gzip("{}")}) {
+    const auto run = TryPaths({Save(text, "a.json")});
+    ASSERT_FALSE(run.ok()) << text;
+    EXPECT_THAT(run.status().message(), HasSubstr("a.json: JSON, but no trace that can be read: it "
+                                                  "has no \"traceEvents\""));
   }
 }
 

@@ -5,6 +5,7 @@
 #include "sampler/own_threads.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -20,6 +21,8 @@
 #include "proto/sample_columns.h"
 #include "sampler/clocks.h"
 #include "sampler/look_rate.h"
+#include "sampler/native_leaf.h"
+#include "sampler/running_ip.h"
 
 namespace gpuprobe::sampler {
 namespace {
@@ -38,6 +41,29 @@ class Sleeper {
   ~Sleeper() {
     end_.store(true);
     end_.notify_one();
+    thread_.join();
+  }
+  uint32_t tid() const { return tid_.load(); }
+
+ private:
+  std::atomic<uint32_t> tid_{0};
+  std::atomic<bool> end_{false};
+  std::thread thread_;
+};
+
+// Runs until the test is over.
+class Spinner {
+ public:
+  Spinner()
+      : thread_([this] {
+          tid_.store(static_cast<uint32_t>(syscall(SYS_gettid)));
+          tid_.notify_one();
+          while (!end_.load()) sched_yield();  // stays runnable, and lets others start
+        }) {
+    tid_.wait(0);
+  }
+  ~Spinner() {
+    end_.store(true);
     thread_.join();
   }
   uint32_t tid() const { return tid_.load(); }
@@ -193,6 +219,28 @@ TEST_F(OwnThreadsTest, ThreadsBeyondThePlacesAreSaidToBeLeftOut) {
   EXPECT_EQ(threads_.watched(), OwnThreads::kMaxCuda);
   ASSERT_EQ(self_.note_count, 1u);
   EXPECT_NE(std::string(self_.notes[0]).find("threads that call CUDA"), std::string::npos);
+}
+
+TEST_F(OwnThreadsTest, MoreRunningThreadsThanAreAskedForTheirNativeCodeAreSaidToBe) {
+  std::vector<uint64_t> native_memory(NativeLeaf::kMemoryBytes / 8);
+  NativeLeaf native;
+  native.Init(native_memory.data(), self_.pid);
+  RunningIp running;
+  running.Init(5'000'000);
+  tools_.native = &native;
+  tools_.running = &running;
+  std::vector<Spinner> spinners(RunningIp::kMaxThreads);
+  for (const Spinner& s : spinners) threads_.Watch(s.tid(), kRoleCuda);
+  Tick();
+  if (running.forbidden() != 0) GTEST_SKIP() << "perf_event_open: " << running.forbidden();
+  EXPECT_TRUE(running.full());
+  EXPECT_EQ(self_.note_count, 0u);
+  const Spinner one_more;
+  threads_.Watch(one_more.tid(), kRoleCuda);
+  Tick();
+  ASSERT_EQ(self_.note_count, 1u);
+  EXPECT_EQ(std::string(self_.notes[0]),
+            "native code of running threads: of 32 at once, of more not");
 }
 
 }  // namespace

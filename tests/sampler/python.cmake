@@ -6,8 +6,12 @@ endif()
 gpuprobe_test(sampler_python_stacks_test SOURCES python_stacks_test.cc LIBS gpuprobe_python_reader LABELS sampler
               TIMEOUT 600)
 set_property(TEST sampler_python_stacks_test APPEND PROPERTY ENVIRONMENT "GPUPROBE_TEST_SOURCE_DIR=${CMAKE_SOURCE_DIR}")
+gpuprobe_test(sampler_python_restless_test SOURCES python_restless_test.cc LIBS gpuprobe_python_reader LABELS sampler
+              TIMEOUT 600)
 gpuprobe_test(sampler_python_reads_test SOURCES python_reads_test.cc LIBS gpuprobe_python_reader LABELS sampler
               TIMEOUT 300)
+gpuprobe_test(sampler_python_remembered_test SOURCES python_remembered_test.cc LIBS gpuprobe_python_reader
+              LABELS sampler TIMEOUT 300)
 gpuprobe_test(sampler_python_parts_test SOURCES python_parts_test.cc LIBS gpuprobe_python_reader LABELS sampler)
 
 # Programs with an interpreter inside, where there are headers: with libpython shared, and (where there is

@@ -5,7 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
@@ -258,6 +260,53 @@ TEST(ProcessMemoryRead, StopsAtAHoleWithoutFaulting) {
   EXPECT_EQ(out[599], 'b');
   pieces[200].address = base + 2 * kPage;
   EXPECT_FALSE(memory.ReadPieces(pieces.data(), pieces.size()));
+  munmap(pages, 2 * kPage);
+}
+
+TEST(ProcessMemoryRead, TellsHowManyPiecesThereAreUpToAHole) {
+  constexpr size_t kPage = 4096;
+  auto* pages = static_cast<uint8_t*>(
+      mmap(nullptr, 3 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(pages, MAP_FAILED);
+  for (size_t i = 0; i < 2 * kPage; ++i) pages[i] = static_cast<uint8_t>(i * 7);
+  munmap(pages + 2 * kPage, kPage);
+  ProcessMemory memory;
+  const auto base = reinterpret_cast<uint64_t>(pages);
+  ASSERT_TRUE(memory.Open(getpid(), base));
+  // Side by side, with gaps, backwards, over the end of a page, and apart: each gets its own bytes.
+  const struct {
+    size_t at, size;
+  } places[] = {{0, 8},    {8, 8},    {20, 4},      {600, 100}, {590, 8}, {590, 8},
+                {4090, 6}, {4096, 2}, {4100, 3000}, {7200, 1},  {8184, 8}};
+  constexpr size_t kCount = std::size(places);
+  for (const bool apart : {false, true}) {
+    std::vector<std::vector<uint8_t>> out(kCount);
+    std::vector<ProcessMemory::Piece> pieces;
+    for (size_t i = 0; i < kCount; ++i) {
+      out[i].assign(places[i].size + 1, 0xEE);
+      pieces.push_back({base + places[i].at, out[i].data(), places[i].size, apart});
+    }
+    const uint64_t before = ProcessMemory::calls();
+    EXPECT_EQ(memory.ReadPiecesUpTo(pieces.data(), kCount), kCount);
+    EXPECT_EQ(ProcessMemory::calls() - before, 1u);
+    for (size_t i = 0; i < kCount; ++i) {
+      EXPECT_EQ(memcmp(out[i].data(), pages + places[i].at, places[i].size), 0) << i;
+      EXPECT_EQ(out[i].back(), 0xEE) << i;
+    }
+    // A hole anywhere: those before it, all of them, and none behind.
+    for (size_t hole = 0; hole < kCount; ++hole) {
+      std::vector<ProcessMemory::Piece> with_hole = pieces;
+      for (auto& bytes : out) bytes.assign(bytes.size(), 0xEE);
+      with_hole[hole].address = base + 2 * kPage - (hole % 2);  // at once, or behind a byte
+      with_hole[hole].size = std::max<size_t>(places[hole].size, 2);
+      std::vector<uint8_t> lost(4096);
+      with_hole[hole].out = lost.data();
+      EXPECT_EQ(memory.ReadPiecesUpTo(with_hole.data(), kCount), hole);
+      for (size_t i = 0; i < hole; ++i) {
+        EXPECT_EQ(memcmp(out[i].data(), pages + places[i].at, places[i].size), 0) << i;
+      }
+    }
+  }
   munmap(pages, 2 * kPage);
 }
 

@@ -5,31 +5,20 @@
 // machine.
 #include <unistd.h>
 
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/sampler/python_child.h"
+#include "tests/sampler/python_fixture.h"
 
 namespace gpuprobe::sampler {
 namespace {
 
 constexpr int kWarmUpLooks = 20, kLooks = 400;
 
-class PythonReads : public testing::TestWithParam<Interpreter> {
+class PythonReads : public LivePython {
  protected:
-  // Starts a script, and waits for its line "ready".
-  void Start(const std::string& script) {
-    child_ = std::make_unique<ChildProcess>(
-        std::vector<std::string>{GetParam().path, folder_.Write("script.py", script)});
-    ASSERT_EQ(child_->Line(), "ready");
-    ASSERT_EQ(attached_.Attach(child_->pid()), PythonStatus::kReady) << attached_.reader().reason();
-  }
-
   // Of kLooks looks at the main thread; *torn: how many gave no stack.
   double CallsPerLook(int* torn) {
-    PythonStack stack;
     uint64_t before = 0;
     *torn = 0;
     for (int i = 0; i < kWarmUpLooks + kLooks; ++i) {
@@ -37,21 +26,14 @@ class PythonReads : public testing::TestWithParam<Interpreter> {
         *torn = 0;
         before = ProcessMemory::calls();
       }
-      const bool read = attached_.reader().BeginLook() &&
-                        attached_.reader().ReadStack(child_->pid(), &attached_.table(), &stack) ==
-                            PythonReader::Read::kOk;
-      *torn += !read;
+      *torn += Look(child_->pid()) != Read::kOk;
       usleep(1'000);
     }
     return static_cast<double>(ProcessMemory::calls() - before) / kLooks;
   }
-
-  ScriptFolder folder_;
-  std::unique_ptr<ChildProcess> child_;
-  AttachedReader attached_;
 };
 
-TEST_P(PythonReads, OfAThreadThatStandsStillAreFourAtMost) {
+TEST_P(PythonReads, OfAThreadThatStandsStillAreTwo) {
   Start(
       "import time\n"
       "def down(n):\n"
@@ -63,9 +45,9 @@ TEST_P(PythonReads, OfAThreadThatStandsStillAreFourAtMost) {
   const double calls = CallsPerLook(&torn);
   RecordProperty("calls_x100", static_cast<int>(100 * calls));
   EXPECT_EQ(torn, 0);
-  // What a look begins with, the frames, their code objects; and every 16th look the list of
-  // threads.
-  EXPECT_LE(calls, 4.0);
+  // What a look begins with; the frames, and behind them their code objects; and every 16th look
+  // the list of threads.
+  EXPECT_LE(calls, 2.5);
   EXPECT_GE(calls, 1.0);
 }
 

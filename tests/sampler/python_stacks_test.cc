@@ -3,7 +3,6 @@
 //
 // Stacks of live interpreters, compared with what the interpreter itself says.
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,12 +16,10 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/sampler/python_child.h"
+#include "tests/sampler/python_fixture.h"
 
 namespace gpuprobe::sampler {
 namespace {
-
-using Read = PythonReader::Read;
 
 std::string ReadFile(const std::string& path) {
   std::string text;
@@ -53,41 +50,7 @@ std::string Cut(std::string text) {
   return text.substr(0, end);
 }
 
-std::string Told(const std::vector<TextFrame>& frames) {
-  std::string text;
-  for (const TextFrame& frame : frames) {
-    text += " " + frame.function + ":" + std::to_string(frame.line);
-  }
-  return text;
-}
-
-struct CallMap;
-struct RestlessCounts;
-
-class PythonStacks : public testing::TestWithParam<Interpreter> {
- protected:
-  // Starts a script, and waits for its line "ready".
-  void Start(std::string_view script, const std::vector<std::string>& arguments = {}) {
-    std::vector<std::string> command = {GetParam().path, folder_.Write("script.py", script)};
-    command.insert(command.end(), arguments.begin(), arguments.end());
-    child_ = std::make_unique<ChildProcess>(command);
-    ASSERT_EQ(child_->Line(), "ready");
-    ASSERT_EQ(attached_.Attach(child_->pid()), PythonStatus::kReady) << attached_.reader().reason();
-  }
-  Read Look(pid_t tid) {
-    if (!attached_.reader().BeginLook()) return Read::kTorn;
-    return attached_.reader().ReadStack(tid, &attached_.table(), &stack_);
-  }
-  std::vector<TextFrame> Frames() const { return attached_.Frames(stack_); }
-  // Compares what is told of it with what can be.
-  void LookAtRestless(const CallMap& calls, RestlessCounts* counts);
-  bool AtLeast(int minor) const { return GetParam().minor >= minor; }
-
-  ScriptFolder folder_;
-  std::unique_ptr<ChildProcess> child_;
-  AttachedReader attached_;
-  PythonStack stack_;
-};
+using PythonStacks = LivePython;
 
 std::string SourceFolder() {
   const char* folder = getenv("GPUPROBE_TEST_SOURCE_DIR");
@@ -188,183 +151,6 @@ TEST_P(PythonStacks, OfABusyThreadAreSpreadOverItsLinesAsItsTimeIs) {
   EXPECT_GT(lines[6], lines[7] * 2);
   EXPECT_LT(lines[6], lines[7] * 5);
   EXPECT_GT(in_c, (lines[6] + lines[7]) * 9 / 10);
-}
-
-// Keeps this thread and another process on different CPUs for as long as it lives.
-class CpuPin {
- public:
-  explicit CpuPin(pid_t other) {
-    cpu_set_t one;
-    sched_getaffinity(0, sizeof(before_), &before_);
-    int found = 0;
-    for (int cpu = 0; cpu < CPU_SETSIZE && found < 2; ++cpu) {
-      if (!CPU_ISSET(cpu, &before_)) continue;
-      CPU_ZERO(&one);
-      CPU_SET(cpu, &one);
-      sched_setaffinity(found++ == 0 ? 0 : other, sizeof(one), &one);
-    }
-  }
-  ~CpuPin() { sched_setaffinity(0, sizeof(before_), &before_); }
-
- private:
-  cpu_set_t before_;
-};
-
-// What calls what in a script where each call stands on a line of its own, so that caller, line and
-// callee must fit together.
-struct CallMap {
-  std::map<uint32_t, std::set<std::string>> callees;            // of each line that calls
-  std::map<std::string, std::pair<uint32_t, uint32_t>> extent;  // first and last line
-};
-
-void ExpectFits(const std::vector<TextFrame>& frames, const CallMap& calls) {
-  for (size_t f = 0; f < frames.size(); ++f) {
-    const auto lines = calls.extent.find(frames[f].function);
-    ASSERT_NE(lines, calls.extent.end()) << frames[f].function;
-    ASSERT_TRUE(frames[f].line >= lines->second.first && frames[f].line <= lines->second.second)
-        << frames[f].function << ":" << frames[f].line;
-    if (f == 0) continue;
-    const auto called = calls.callees.find(frames[f].line);
-    ASSERT_NE(called, calls.callees.end())
-        << frames[f].function << ":" << frames[f].line << " calls in" << Told(frames);
-    ASSERT_TRUE(called->second.contains(frames[f - 1].function))
-        << "from line " << frames[f].line << ", frame " << f << " of" << Told(frames);
-  }
-  ASSERT_EQ(frames.back().function, "<module>") << Told(frames);
-}
-
-struct RestlessCounts {
-  int ok = 0, partial = 0, torn = 0;
-  size_t depth = 0, partial_depth = 0;
-};
-
-constexpr int kRestlessSamples = 4000;
-
-void PythonStacks::LookAtRestless(const CallMap& calls, RestlessCounts* counts) {
-  // Really at the same time, where there are two CPUs: a child that waits for ours proves nothing.
-  const CpuPin apart(child_->pid());
-  for (int i = 0; i < kRestlessSamples; ++i) {
-    const Read read = Look(child_->pid());
-    if (read == Read::kTorn) ++counts->torn;
-    if (read != Read::kOk) continue;
-    const std::vector<TextFrame> frames = Frames();
-    ++counts->ok;
-    counts->depth += frames.size();
-    if (stack_.partial) {
-      ++counts->partial;
-      counts->partial_depth += frames.size();
-    }
-    ASSERT_NO_FATAL_FAILURE(ExpectFits(frames, calls)) << (stack_.partial ? "partial" : "whole");
-    if (i % 8 == 0) usleep(50);
-  }
-  RecordProperty("partial", counts->partial);
-  RecordProperty("torn", counts->torn);
-  RecordProperty("depth_x100", static_cast<int>(100 * counts->depth / std::max(counts->ok, 1)));
-  RecordProperty("partial_depth_x100",
-                 static_cast<int>(100 * counts->partial_depth / std::max(counts->partial, 1)));
-}
-
-TEST_P(PythonStacks, OfARestlessThreadAreNeverMixedUp) {
-  Start(
-      "import sys\n"
-      "def a(n):\n"
-      "  if n <= 0:\n"
-      "    return 1\n"
-      "  x = b(n - 1)\n"  // 5 -> b
-      "  y = c(n - 2)\n"  // 6 -> c
-      "  z = a(n - 3)\n"  // 7 -> a
-      "  return x + y + z\n"
-      "def b(n):\n"
-      "  x = c(n - 1)\n"  // 10 -> c
-      "  y = a(n - 2)\n"  // 11 -> a
-      "  return x - y\n"
-      "def c(n):\n"
-      "  if n > 0:\n"
-      "    return sum(g(n))\n"  // 15 -> g
-      "  return 0\n"
-      "def g(n):\n"
-      "  yield a(n - 3)\n"  // 18 -> a
-      "  yield b(n - 3)\n"  // 19 -> b
-      "print('ready', flush=True)\n"
-      "while True:\n"
-      "  a(15)\n");  // 22 -> a
-  const CallMap calls = {
-      .callees = {{5, {"b"}},
-                  {6, {"c"}},
-                  {7, {"a"}},
-                  {10, {"c"}},
-                  {11, {"a"}},
-                  {15, {"g"}},
-                  {18, {"a"}},
-                  {19, {"b"}},
-                  {22, {"a"}}},
-      .extent = {
-          {"a", {2, 8}}, {"b", {9, 12}}, {"c", {13, 16}}, {"g", {17, 19}}, {"<module>", {1, 22}}}};
-  RestlessCounts counts;
-  ASSERT_NO_FATAL_FAILURE(LookAtRestless(calls, &counts));
-  // Calls every tenth of a microsecond on another CPU: at least the outer frames are told, and more
-  // of them than the one that never changes.
-  EXPECT_LT(counts.torn, kRestlessSamples / 10);
-  EXPECT_GT(counts.depth, 3u * counts.ok);
-}
-
-TEST_P(PythonStacks, OfAThreadThatIsCalledBackByCAllTheTimeAreNeverMixedUp) {
-  // Where C calls the interpreter, what it keeps of that comes and goes at the same place of the C
-  // stack; some calls end with an exception, some call nothing.
-  Start(
-      "few, many, bad = range(3), range(60), [1, -1, 1]\n"
-      "class Item:\n"
-      "  def __init__(self, x):\n"
-      "    self.x = pair(x)\n"  // 4 -> pair
-      "  def __lt__(self, other):\n"
-      "    return less(self, other)\n"  // 6 -> less
-      "def less(a, b): return a.x < b.x\n"
-      "def pair(x): return x + 1\n"
-      "def key(x): return x\n"
-      "def step(x):\n"
-      "  if x < 0: raise ValueError\n"
-      "  return pair(x)\n"  // 12 -> pair
-      "def work():\n"
-      "  sorted(few, key=key)\n"  // 14 -> key
-      "  list(map(step, few))\n"  // 15 -> step
-      "  sum(many)\n"
-      "  try:\n"
-      "    list(map(step, bad))\n"  // 18 -> step
-      "  except ValueError:\n"
-      "    len(few)\n"
-      "  items = [Item(2),\n"  // 21 -> Item.__init__
-      "           Item(1)]\n"  // 22 -> Item.__init__
-      "  items.sort()\n"       // 23 -> Item.__lt__
-      "  pair(1)\n"            // 24 -> pair
-      "  sum(many)\n"
-      "print('ready', flush=True)\n"
-      "while True:\n"
-      "  work()\n");  // 28 -> work
-  const bool qualified = AtLeast(11);
-  const std::string init = qualified ? "Item.__init__" : "__init__";
-  const std::string lt = qualified ? "Item.__lt__" : "__lt__";
-  const CallMap calls = {.callees = {{4, {"pair"}},
-                                     {6, {"less"}},
-                                     {12, {"pair"}},
-                                     {14, {"key"}},
-                                     {15, {"step"}},
-                                     {18, {"step"}},
-                                     {21, {init}},
-                                     {22, {init}},
-                                     {23, {lt}},
-                                     {24, {"pair"}},
-                                     {28, {"work"}}},
-                         .extent = {{init, {3, 4}},
-                                    {lt, {5, 6}},
-                                    {"less", {7, 7}},
-                                    {"pair", {8, 8}},
-                                    {"key", {9, 9}},
-                                    {"step", {10, 12}},
-                                    {"work", {13, 25}},
-                                    {"<module>", {1, 28}}}};
-  RestlessCounts counts;
-  ASSERT_NO_FATAL_FAILURE(LookAtRestless(calls, &counts));
-  EXPECT_LT(counts.torn, kRestlessSamples / 10);
 }
 
 TEST_P(PythonStacks, NeverNameAFunctionThatHasBeenReplaced) {
@@ -561,7 +347,9 @@ TEST_P(PythonStacks, ComeWithWhoHoldsTheLockAndWhoWaitsForIt) {
     }
     usleep(3000);
   }
-  EXPECT_GT(locked, samples * 8 / 10);
+  // Nobody holds it while the one that it was handed to waits for a core: a third of the time on two
+  // cores with a load of seven.
+  EXPECT_GT(locked, samples / 3);
   EXPECT_EQ(holders, 3u);
   // The main thread may still be on its way into the wait.
   EXPECT_LT(held[child_->pid()], locked / 2);

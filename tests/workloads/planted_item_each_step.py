@@ -2,8 +2,8 @@
 # Copyright the gpuprobe authors.
 """Planted: loss.item() after every micro-step, followed by some bookkeeping.
 
-A micro-step keeps the GPU busy for about 0.4 ms; submitting it and the bookkeeping take the host less than
-that, so that a host which did not wait would always be ahead. With .item() it starts the bookkeeping only when
+A micro-step keeps the GPU busy for about 0.8 ms; submitting it and the bookkeeping take the host less than
+that, also where its cores are slow for a while, so that a host which did not wait would always be ahead. With .item() it starts the bookkeeping only when
 the GPU has run dry. What that costs is measured at the end, by the same loop without .item().
 
 Usage: planted_item_each_step.py [SECONDS]
@@ -18,7 +18,7 @@ from workload import lines_marked, report, seconds_from_command_line
 class Progress:
     """A running mean and its spread, the way a progress bar keeps them."""
 
-    def __init__(self, window=6000):
+    def __init__(self, window=3000):
         self.recent = [0.0] * window
         self.mean = self.spread = 0.0
 
@@ -54,7 +54,7 @@ def run(x, weights, progress, seconds, wait):
 def main():
     seconds = seconds_from_command_line()
     x = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
-    weights = [torch.randn_like(x) / 64 for _ in range(2)]
+    weights = [torch.randn_like(x) / 64 for _ in range(4)]
     progress = Progress()
     run(x, weights, progress, 0.1, wait=True)
     steps, total = run(x, weights, progress, seconds, wait=True)

@@ -232,6 +232,8 @@ struct Verdict {
   std::string runner_up_where;
   std::optional<Window> steady;  // the part that the verdict speaks of; none: the whole window
   std::string left_out;          // what is outside of it, one line; empty with the whole window
+  // It says what ranks waited for each other, by how long their collectives took: estimated.
+  bool estimates_ranks = false;
 };
 
 // What ranks waited for each other in the collectives that they share (rank_waits.h).

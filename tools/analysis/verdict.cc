@@ -268,6 +268,7 @@ class Judgement {
                         " times what the fastest quarter of a collective's likes takes";
     verdict_.action =
         "find the rank that comes late: give the traces of all ranks, or compare them";
+    verdict_.estimates_ranks = true;
     SetBound(waited_ns);
     return true;
   }

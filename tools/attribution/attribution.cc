@@ -453,27 +453,44 @@ class Attributor {
         from = ChargeDrain(view, from, to);
       }
       blocked_[view.process].Split(from, to, [&](int64_t a, int64_t b, int32_t call) {
-        if (call >= 0) {
-          Emit(a, b, CauseOf(call), WhereOf(call), call, -1, Call(call).thread);
-          return;
-        }
-        HostOutside(view, ChargeDrain(view, a, b), b);
+        if (call < 0) return HostOutside(view, ChargeDrain(view, a, b), b);
+        WhileOthersAreBlocked(view, a, b, call);
       });
     });
+  }
+
+  // Another thread is in `call`, which blocks it. If ours was seen at something of its own it did
+  // not wait for that.
+  void WhileOthersAreBlocked(const GapView& view, int64_t begin, int64_t end, int32_t call) {
+    const Shown where = WhereOf(call);
+    for (const HostPart& part : PartsOfHost(view, begin, end)) {
+      if (part.sample >= 0 && timeline_.samples[part.sample].thread == view.thread &&
+          evidence_.judge.IsAtItsOwn(part.sample)) {
+        EmitHost(view, part, ChargeDrain(view, part.begin_ns, part.end_ns));
+      } else {
+        Emit(part.begin_ns, part.end_ns, CauseOf(call), where, call, -1, Call(call).thread);
+      }
+    }
   }
 
   // The thread was busy with something of its own: what, samples tell.
   void HostOutside(const GapView& view, int64_t begin, int64_t end) {
     if (begin >= end) return;
+    for (const HostPart& part : PartsOfHost(view, begin, end)) EmitHost(view, part, part.begin_ns);
+  }
+
+  const std::vector<HostPart>& PartsOfHost(const GapView& view, int64_t begin, int64_t end) {
     host_parts_.clear();
     evidence_.split.Split(StretchOf(view), begin, end, shown_.cursor(), &host_parts_);
-    for (const HostPart& part : host_parts_) {
-      const int32_t thread = part.sample < 0 ? view.thread : timeline_.samples[part.sample].thread;
-      Emit(part.begin_ns, part.end_ns, part.cause, shown_.OfHost(part, thread), view.submission, -1,
-           thread);
-      if (part.cause == Cause::kGilWait)
-        carry_.gil_waits.push_back({SampleOfRun(part.sample), part.end_ns - part.begin_ns});
-    }
+    return host_parts_;
+  }
+
+  void EmitHost(const GapView& view, const HostPart& part, int64_t begin) {
+    if (begin >= part.end_ns) return;
+    const int32_t thread = part.sample < 0 ? view.thread : timeline_.samples[part.sample].thread;
+    Emit(begin, part.end_ns, part.cause, shown_.OfHost(part, thread), view.submission, -1, thread);
+    if (part.cause == Cause::kGilWait)
+      carry_.gil_waits.push_back({SampleOfRun(part.sample), part.end_ns - begin});
   }
 
   // The stretch in front of the thread's cursor.

@@ -263,6 +263,26 @@ bool SampleJudge::AwaitsThread(int32_t index) const {
   return !HasPython(sample) || in_backward_[sample.stack];
 }
 
+bool SampleJudge::IsAtItsOwn(int32_t index) const {
+  const HostSample& sample = timeline_.samples[index];
+  if (sample.state == HostState::kUnknown || (sample.flags & kSampleWaitsForGil) != 0) return false;
+  switch (WaitOf(index)) {
+    case WaitKind::kNone:
+    case WaitKind::kSleep:
+    case WaitKind::kStorage:
+    case WaitKind::kWriting:
+    case WaitKind::kChild:
+    case WaitKind::kStopped:
+      return true;
+    case WaitKind::kSocket:
+    case WaitKind::kPipe:
+    case WaitKind::kFutex:
+    case WaitKind::kOther:
+      return false;
+  }
+  return false;
+}
+
 std::string SampleJudge::StateText(int32_t index) const {
   const HostSample& sample = timeline_.samples[index];
   if ((sample.flags & kSampleWaitsForGil) != 0) return "waiting for the GIL";

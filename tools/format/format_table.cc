@@ -4,34 +4,57 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_join.h"
 #include "tools/format/format_text.h"
 
 namespace gpuprobe::tools {
 namespace {
 
 constexpr size_t kColumnGap = 2;
-constexpr size_t kMinFlexibleWidth = 24;
+// On a narrow terminal enough to tell one from another.
+constexpr size_t kMinFlexibleWidth = 24, kNarrowFlexibleWidth = 16;
 
-std::vector<size_t> ColumnWidths(const Table& table, size_t available) {
+std::vector<size_t> NaturalWidths(const Table& table) {
   std::vector<size_t> widths;
-  size_t fixed = 0;
-  size_t flexible = table.columns.size();
   for (size_t c = 0; c < table.columns.size(); ++c) {
     size_t widest = DisplayWidth(table.columns[c].title);
     for (const auto& row : table.rows) widest = std::max(widest, DisplayWidth(row[c]));
     widths.push_back(widest);
-    fixed += c == 0 ? 0 : kColumnGap;
-    if (table.columns[c].flexible) {
-      flexible = c;
-    } else {
-      fixed += widest;
-    }
-  }
-  if (flexible < widths.size()) {
-    const size_t left = available > fixed ? available - fixed : 0;
-    widths[flexible] = std::min(widths[flexible], std::max(left, kMinFlexibleWidth));
   }
   return widths;
+}
+
+size_t LineWidth(const std::vector<size_t>& widths) {
+  size_t width = 0;
+  for (size_t c = 0; c < widths.size(); ++c) width += (c == 0 ? 0 : kColumnGap) + widths[c];
+  return width;
+}
+
+std::vector<size_t> ColumnWidths(const Table& table, size_t available, bool narrow) {
+  std::vector<size_t> widths = NaturalWidths(table);
+  const size_t least = narrow ? kNarrowFlexibleWidth : kMinFlexibleWidth;
+  const size_t line = LineWidth(widths);
+  for (size_t c = 0; c < widths.size() && line > available; ++c) {
+    if (!table.columns[c].flexible || widths[c] <= least) continue;
+    widths[c] = std::max(least, widths[c] - std::min(widths[c], line - available));
+  }
+  return widths;
+}
+
+// Until the others fit; the titles of those that go.
+std::vector<std::string> LeaveOutSpare(size_t available, Table* table) {
+  std::vector<std::string> titles;
+  while (LineWidth(ColumnWidths(*table, available, true)) > available) {
+    const auto spare =
+        std::max_element(table->columns.begin(), table->columns.end(),
+                         [](const Column& a, const Column& b) { return a.spare < b.spare; });
+    if (spare->spare == 0) break;
+    titles.push_back(spare->title);
+    const ptrdiff_t c = spare - table->columns.begin();
+    for (auto& row : table->rows) row.erase(row.begin() + c);
+    table->columns.erase(spare);
+  }
+  return titles;
 }
 
 void AppendLine(const std::vector<std::string>& cells, const std::vector<Column>& columns,
@@ -57,12 +80,21 @@ std::string RenderTable(const Table& table, size_t indent, size_t width) {
   for (auto& row : shown.rows) {
     for (auto& cell : row) cell = ToPrintable(cell);
   }
-  const std::vector<size_t> widths = ColumnWidths(shown, width > indent ? width - indent : 0);
+  const bool narrow = WithinTerminal(width) < width;
+  width = WithinTerminal(width);
+  const size_t available = width > indent ? width - indent : 0;
+  std::vector<std::string> left_out;
+  if (narrow) left_out = LeaveOutSpare(available, &shown);
+  const std::vector<size_t> widths = ColumnWidths(shown, available, narrow);
   std::vector<std::string> titles;
   for (const Column& column : shown.columns) titles.push_back(column.title);
   std::string out;
   AppendLine(titles, shown.columns, widths, indent, &out);
   for (const auto& row : shown.rows) AppendLine(row, shown.columns, widths, indent, &out);
+  if (!left_out.empty()) {
+    const std::string note = "no room for: " + absl::StrJoin(left_out, ", ");
+    out.append(indent, ' ').append(WrapText(note, indent, indent, width)).push_back('\n');
+  }
   return out;
 }
 

@@ -27,6 +27,8 @@ struct Column {
   bool flexible = false;
   // Cut at the end instead: for places, of which the line number must not go.
   bool cut_end = false;
+  // Left out, the highest first, where a terminal is too narrow for all. 0: never.
+  int spare = 0;
 };
 
 struct Table {
@@ -35,7 +37,8 @@ struct Table {
 };
 
 // Header and rows, each line starting with `indent` spaces and ending in a newline, no trailing
-// spaces.
+// spaces. On a terminal that is narrower than `width` (SetTerminalWidth()) the flexible column has
+// less, and a last line names the spare ones that were left out.
 std::string RenderTable(const Table& table, size_t indent = 0, size_t width = kReportWidth);
 
 // RFC 4180: header row, CRLF is avoided in favour of LF (what every reader here accepts), cells

@@ -2,6 +2,7 @@
 // Copyright the gpuprobe authors.
 #include "tools/format/format_text.h"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace gpuprobe::tools {
@@ -56,6 +57,31 @@ size_t OffsetOf(std::string_view text, size_t count) {
   return at;
 }
 
+size_t g_terminal_width = SIZE_MAX;
+
+// Where to break `line` so that what is before has at most `width` columns; npos: nowhere.
+size_t BreakBefore(std::string_view line, size_t indent, size_t width) {
+  size_t at = std::string_view::npos;
+  for (size_t i = indent, column = indent; i < line.size() && column <= width; ++i) {
+    if (line[i] == ' ' && i > indent) at = i;
+    column += (static_cast<unsigned char>(line[i]) & 0xc0) != 0x80;  // not inside a code point
+  }
+  return at;
+}
+
+void AppendFitted(std::string_view line, std::string* out) {
+  const size_t indent = std::min(line.find_first_not_of(' '), line.size());
+  std::string rest(line);
+  while (DisplayWidth(rest) - rest.ends_with('\n') > g_terminal_width) {
+    const size_t at = BreakBefore(rest, indent, g_terminal_width);
+    const size_t next = at == rest.npos ? at : rest.find_first_not_of(' ', at);
+    if (next == rest.npos) break;
+    out->append(rest, 0, rest.find_last_not_of(' ', at) + 1).push_back('\n');
+    rest = std::string(indent, ' ') + rest.substr(next);
+  }
+  out->append(rest);
+}
+
 }  // namespace
 
 std::string ToValidUtf8(std::string_view text) {
@@ -107,8 +133,25 @@ std::string EndEllipsis(std::string_view text, size_t width) {
   return std::string(text.substr(0, OffsetOf(text, width - kEllipsis.size()))).append(kEllipsis);
 }
 
+void SetTerminalWidth(size_t columns) {
+  g_terminal_width = columns == 0 ? SIZE_MAX : std::max(columns, kNarrowestTerminal);
+}
+
+size_t WithinTerminal(size_t width) { return std::min(width, g_terminal_width); }
+
+std::string FitLines(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t size = std::min(text.find('\n'), text.size() - 1) + 1;
+    AppendFitted(text.substr(0, size), &out);
+    text.remove_prefix(size);
+  }
+  return out;
+}
+
 std::string WrapText(std::string_view text, size_t first, size_t indent, size_t width) {
   std::string out;
+  width = WithinTerminal(width);
   size_t column = first;
   bool line_empty = true;
   for (size_t at = text.find_first_not_of(' '); at < text.size();

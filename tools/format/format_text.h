@@ -26,6 +26,16 @@ std::string MiddleEllipsis(std::string_view text, size_t width);
 // The same, cut off the end: "train.py:27 in Load...".
 std::string EndEllipsis(std::string_view text, size_t width);
 
+// Text that goes to a narrow terminal: from then on WrapText() and RenderTable() keep to `columns`,
+// too (but to no fewer than kNarrowestTerminal). For main(), before anything is rendered; 0: none.
+inline constexpr size_t kNarrowestTerminal = 40;
+void SetTerminalWidth(size_t columns);
+size_t WithinTerminal(size_t width);  // the smaller of the two
+
+// Lines that are longer than the terminal, broken at spaces; others as they are, and all of them
+// where there is no terminal.
+std::string FitLines(std::string_view text);
+
 // Breaks `text` at spaces so that first line starts at column `first` and the others at `indent`,
 // all ending before `width`. Words that are too long stand alone. No newline at the end.
 std::string WrapText(std::string_view text, size_t first, size_t indent, size_t width);

@@ -212,7 +212,6 @@ absl::Status KinetoLoader::Load(const std::string& path, Packing packing) {
   odd_names_ = 0;
   Progress progress(path, reader.source().file_bytes());
   const size_t first_process = timeline.processes.size(), first_member = members_.size();
-  bool members = false;
   BeginDocument();
   for (EventReader::Item item = reader.Next(); item != EventReader::Item::kEnd;
        item = reader.Next()) {
@@ -220,7 +219,6 @@ absl::Status KinetoLoader::Load(const std::string& path, Packing packing) {
     if (item == EventReader::Item::kRow) {
       AddRow(reader.row());
     } else if (item == EventReader::Item::kMember) {
-      members = true;
       AddMember(reader.key(), reader.value());
     } else {
       CloseDocument();
@@ -231,7 +229,7 @@ absl::Status KinetoLoader::Load(const std::string& path, Packing packing) {
   const RowCounts& counts = reader.counts();
   const bool rows = counts.elements > counts.without_phase + counts.not_objects;
   const bool empty = counts.elements == counts.empty_objects && reader.damage().empty() &&
-                     (reader.has_event_array() || reader.has_trace_member() || !members);
+                     reader.has_event_array();
   if (!rows && !empty && !reader.has_trace_member()) {
     timeline.processes.resize(first_process);
     run_->captures.resize(first_process);

@@ -37,7 +37,7 @@ std::string DamageText(const proto::Damage& damage) {
       return absl::StrCat(FormatBytes(damage.bytes), " at offset ", damage.offset,
                           " are no trace data");
     case proto::Damage::Kind::kNoEnd:
-      return "not closed: killed or still running";
+      return absl::StrCat("not closed: ", kWhyNotClosed);
   }
   return "";
 }

@@ -201,34 +201,31 @@ uint64_t TotalBytes(const std::vector<std::string>& paths) {
   return total;
 }
 
-// A capture that was killed at once is empty; under another name it is nothing of ours.
-absl::Status CheckEmpty(const std::string& path) {
+// What no loader can take, whatever it is tried with. A capture that was killed at once is empty;
+// under another name an empty file is nothing of ours.
+absl::Status CheckContent(const std::string& path, SourceFormat format) {
   std::error_code error;
-  if (std::filesystem::file_size(path, error) != 0 || error ||
-      absl::EndsWith(path, proto::kFileSuffix)) {
-    return absl::OkStatus();
+  if (format == SourceFormat::kUtf16) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": UTF-16 text; no profiler writes that, convert it to UTF-8"));
   }
-  return absl::InvalidArgumentError(absl::StrCat(path, ": an empty file, no trace"));
+  if (format == SourceFormat::kGzipOther) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": gzip, but what is inside is no trace events"));
+  }
+  if (std::filesystem::file_size(path, error) == 0 && !error &&
+      !absl::EndsWith(path, proto::kFileSuffix)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": an empty file, no trace"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status LoadFile(const std::string& path, LoadedRun* run, FileLoader* loader,
                       KinetoLoader* kineto) {
   const Source source = DetectSourceOfFile(path);
-  switch (source.format) {
-    case SourceFormat::kJson:
-      return kineto->Load(path, source.packing);
-    case SourceFormat::kSqlite:
-      return LoadNsysSqlite(path, run);
-    case SourceFormat::kUtf16:
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ": UTF-16 text; no profiler writes that, convert it to UTF-8"));
-    case SourceFormat::kGzipOther:
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ": gzip, but what is inside is no trace events"));
-    case SourceFormat::kOther:
-      break;
-  }
-  if (absl::Status status = CheckEmpty(path); !status.ok()) return status;
+  if (source.format == SourceFormat::kJson) return kineto->Load(path, source.packing);
+  if (source.format == SourceFormat::kSqlite) return LoadNsysSqlite(path, run);
+  if (absl::Status status = CheckContent(path, source.format); !status.ok()) return status;
   return loader->Load(path);
 }
 
@@ -266,7 +263,7 @@ LoadedOutline::~LoadedOutline() = default;
 absl::StatusOr<LoadedOutline> LoadOutline(const InputFiles& files, size_t most_samples) {
   for (const std::string& path : files.paths) {
     const SourceFormat format = DetectSourceOfFile(path).format;
-    if (format != SourceFormat::kOther) {
+    if (format == SourceFormat::kJson || format == SourceFormat::kSqlite) {
       return absl::UnimplementedError(
           absl::StrCat(path, ": only gpuprobe's own traces are read in windows ",
                        "(--windows auto reads this at once)"));
@@ -281,7 +278,7 @@ absl::StatusOr<LoadedOutline> LoadOutline(const InputFiles& files, size_t most_s
   outline.loader = std::make_unique<FileLoader>(&run);
   outline.loader->samples()->KeepAtMost(most_samples);
   for (const std::string& path : files.paths) {
-    absl::Status status = CheckEmpty(path);
+    absl::Status status = CheckContent(path, DetectSourceOfFile(path).format);
     if (status.ok()) status = outline.loader->LoadOutline(path);
     if (!status.ok()) run.unusable.push_back(UnusableFile(path, status));
   }

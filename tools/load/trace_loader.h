@@ -136,9 +136,10 @@ struct LoadedRun {
   bool aligned = true;               // one clock for all processes
   uint64_t folded_driver_calls = 0;
   std::optional<CountedRecords> counted;
+  size_t unclosed_empty = 0;  // empty captures whose end nobody has written
   // False if anything is damaged, lost, unclosed or could not be read, or gpuprobe turned itself
-  // off. Empty captures (no record, no damage: a process that was killed before its first) do not
-  // count.
+  // off. Empty captures (no record, no damage: a process that was killed before its first, or that
+  // found no room to write) do not count.
   bool complete() const;
   // The same, but a process that was told to record nothing (GPUPROBE_CAPTURE) lacks nothing.
   bool complete_as_asked() const;

@@ -66,7 +66,7 @@ absl::Status SetTime(const std::string& option, const std::string& value,
                      std::optional<TimePoint>* out) {
   if (absl::StartsWith(value, "@")) {
     int64_t ns = 0;
-    if (!absl::SimpleAtoi(value.substr(1), &ns)) {
+    if (!absl::SimpleAtoi(value.substr(1), &ns) || ns < 0) {
       return Invalid(option, value, "@ and nanoseconds on the trace clock");
     }
     *out = TimePoint{ns, true};

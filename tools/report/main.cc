@@ -2,19 +2,25 @@
 // Copyright the gpuprobe authors.
 //
 // probe-report: wires command line, loader, analyses and renderers together; decides the exit code.
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "tools/dump/report_dump.h"
@@ -99,6 +105,16 @@ absl::Status CheckProcess(const Timeline& timeline, const CommandLine& command) 
                    " in this run; it has: ", known.empty() ? "none" : absl::StrJoin(known, ", ")));
 }
 
+// Of a report for people; COLUMNS says it for `| less`, too. 0: as wide as reports are.
+size_t TerminalColumns(const CommandLine& command) {
+  if (command.format != Format::kText || !command.output.empty()) return 0;
+  const char* columns = std::getenv("COLUMNS");
+  uint32_t count = 0;
+  if (columns != nullptr && absl::SimpleAtoi(columns, &count)) return count;
+  struct winsize size = {};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
 struct Choice {
   Options options;
   RunTimes times;
@@ -166,6 +182,13 @@ absl::StatusOr<AnalysedRun> AnalyseInWindows(const CommandLine& command, const I
   if (!run.ok()) return run.status();
   if (absl::Status status = CheckInternal(run->analysis); !status.ok()) return status;
   AddNotices(std::move(chosen.notices), &run->run);
+  const bool with_verdict =
+      command.report == ReportKind::kSummary || command.report == ReportKind::kDiff;
+  if (with_verdict && run->analysis.verdict.estimates_ranks && run->ranks_not_side_by_side) {
+    run->run.notices.emplace_back(
+        "what ranks waited for each other is estimated: in windows their collectives are not laid "
+        "side by side");
+  }
   return AnalysedRun{std::move(run->run),      run->options,           chosen.times,
                      std::move(run->analysis), std::move(run->tables), std::move(run->hot)};
 }
@@ -227,13 +250,28 @@ absl::StatusOr<AnalysedRun> AnalyseAtOnce(const CommandLine& command, const Inpu
   return AnalysedRun{*std::move(run), choice->options, choice->times, std::move(analysis), {}, {}};
 }
 
+// What cannot be read at once either says why; but who asks for windows has no room for a large
+// one.
+absl::Status WhyNotInWindows(const InputFiles& files, const absl::Status& not_in_windows) {
+  uint64_t bytes = 0;
+  for (const std::string& path : files.paths) {
+    std::error_code error;
+    const uintmax_t size = std::filesystem::file_size(path, error);
+    bytes += error ? 0 : size;
+  }
+  if (bytes > kLargeTraceBytes) return not_in_windows;
+  const absl::StatusOr<LoadedRun> at_once = LoadRun(files);
+  return at_once.ok() ? not_in_windows : at_once.status();
+}
+
 absl::StatusOr<AnalysedRun> LoadAndAnalyse(const CommandLine& command, const InputFiles& files) {
   if (command.windows == WindowsChoice::kNever) return AnalyseAtOnce(command, files);
   const bool always = command.windows == WindowsChoice::kAlways;
   if (always || IsForWindows(TraceBytes(files), AvailableMemoryBytes())) {
     absl::StatusOr<AnalysedRun> run = AnalyseInWindows(command, files);
-    // Other tools' files among gpuprobe's: said by LoadRun().
-    if (always || !absl::IsUnimplemented(run.status())) return run;
+    // Other tools' files, alone or among gpuprobe's: LoadRun() says more, if it can take them.
+    if (!absl::IsUnimplemented(run.status())) return run;
+    if (always) return WhyNotInWindows(files, run.status());
   }
   return AnalyseAtOnce(command, files);
 }
@@ -279,7 +317,8 @@ int Report(const CommandLine& command, const InputFiles& files) {
     if (const auto gap = FindGap(input); !gap.ok())
       return Fail(std::string(gap.status().message()));
   }
-  const int written = FinishReport(RenderReport(kind, command.format, input), files.paths, command);
+  const int written =
+      FinishReport(FitLines(RenderReport(kind, command.format, input)), files.paths, command);
   if (written != kExitComplete) return written;
   return ReportComplete(input) ? kExitComplete : kExitPartial;
 }
@@ -325,7 +364,7 @@ int Diff(const CommandLine& command) {
   }
   std::vector<std::string> inputs = files_a.paths;
   inputs.insert(inputs.end(), files_b.paths.begin(), files_b.paths.end());
-  const int written = FinishReport(RenderDiff(command.format, input), inputs, command);
+  const int written = FinishReport(FitLines(RenderDiff(command.format, input)), inputs, command);
   if (written != kExitComplete) return written;
   const bool complete_a = ReportComplete(input_a), complete_b = ReportComplete(input_b);
   if (failed) return kExitConditionHolds;
@@ -352,6 +391,7 @@ int Main(const std::vector<std::string>& arguments) {
   if (!command.ok()) {
     return Fail(absl::StrCat(std::string(command.status().message()), "\ntry probe-report --help"));
   }
+  SetTerminalWidth(TerminalColumns(*command));
   if (command->help) return Print(HelpText());
   if (command->version) return Print("probe-report " GPUPROBE_VERSION "\n");
   if (LooksLikeSubcommand(command->paths.front())) {

@@ -50,9 +50,17 @@ std::string PercentCell(int64_t part, int64_t whole) {
 
 std::string Text(const Layout& layout, const ActivityTable& activity, const ReportInput& input) {
   Table table;
-  table.columns = {{"Time %"}, {"% of wall"}, {"Total Time"}, {layout.count_title}};
-  for (const char* title : {"Avg", "Med", "Min", "Max", "StdDev"}) table.columns.push_back({title});
-  if (layout.bytes) table.columns.insert(table.columns.end(), {{"Total"}, {"Throughput"}});
+  const auto spare = [](const char* title, int rank) {
+    return Column{title, Align::kRight, false, false, rank};
+  };
+  table.columns = {{"Time %"}, spare("% of wall", 2), {"Total Time"}, {layout.count_title}};
+  for (const Column& column :
+       {spare("Avg", 0), spare("Med", 3), spare("Min", 5), spare("Max", 4), spare("StdDev", 6)}) {
+    table.columns.push_back(column);
+  }
+  if (layout.bytes) {
+    table.columns.insert(table.columns.end(), {spare("Total", 0), spare("Throughput", 1)});
+  }
   if (layout.failures) table.columns.push_back({"Failed"});
   table.columns.push_back({layout.name_title, Align::kLeft, true});
 

@@ -103,7 +103,7 @@ std::string DiffText(const DiffInput& input) {
   absl::StrAppend(&out, "A: ", VerdictText(input.a), "\n");
   absl::StrAppend(&out, "B: ", VerdictText(input.b), "\n\n");
   Table table;
-  table.columns = {{"figure", Align::kLeft}, {"A"}, {"B"}, {"change"}, {"", Align::kLeft}};
+  table.columns = {{"figure", Align::kLeft, true}, {"A"}, {"B"}, {"change"}, {"", Align::kLeft}};
   const bool a_alone = IsUsageOnly(input.b.run), b_alone = IsUsageOnly(input.a.run);
   size_t left_out = 0;
   for (const DiffRow& row : input.rows) {

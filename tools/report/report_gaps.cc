@@ -149,7 +149,7 @@ absl::StatusOr<ListedGap> FindGap(const ReportInput& input) {
           return ListedGap{&device, &*gap};
       }
     }
-    return absl::NotFoundError("no GPU was idle at that time");
+    return absl::NotFoundError("--explain: no GPU was idle at that time");
   }
   const std::vector<ListedGap> listed = ListGaps(input);
   if (const uint64_t count = CountGaps(input);
@@ -190,8 +190,8 @@ std::string GapsText(const ReportInput& input) {
                    {"begin"},
                    {"idle"},
                    {"because", Align::kLeft},
-                   {"before", Align::kLeft},
-                   {"after", Align::kLeft},
+                   {"before", Align::kLeft, false, false, 1},
+                   {"after", Align::kLeft, false, false, 2},
                    {"where", Align::kLeft, true, true}};
   const size_t shown = RowLimit(input, listed.size(), kDefaultRows);
   KernelNames names(input.run.timeline.names);

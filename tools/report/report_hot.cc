@@ -33,12 +33,12 @@ std::string HotText(const ReportInput& input) {
   absl::StrAppend(&out, "; most time awake first\n\n");
   Table table;
   table.columns = {{"awake"},
-                   {"on CPU"},
-                   {"ready"},
-                   {"blocked"},
+                   {"on CPU", Align::kRight, false, false, 3},
+                   {"ready", Align::kRight, false, false, 4},
+                   {"blocked", Align::kRight, false, false, 5},
                    {"in all"},
-                   {"GPU idle"},
-                   {"samples"},
+                   {"GPU idle", Align::kRight, false, false, 1},
+                   {"samples", Align::kRight, false, false, 2},
                    {"thread", Align::kLeft},
                    {"where", Align::kLeft, true, true}};
   const size_t shown = RowLimit(input, hot.rows.size(), kDefaultRows);

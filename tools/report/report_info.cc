@@ -13,6 +13,7 @@
 #include "tools/format/format_table.h"
 #include "tools/format/format_text.h"
 #include "tools/format/format_units.h"
+#include "tools/load/damage_words.h"
 #include "tools/load/loss_causes.h"
 #include "tools/report/report_parts.h"
 #include "tools/timeline/device_number.h"
@@ -152,7 +153,7 @@ std::string ProcessBlock(const LoadedRun& run, const std::vector<SampledView>& v
              absl::StrCat(RelativeTime(process.capture_begin_ns, origin), " to ",
                           RelativeTime(process.capture_end_ns, origin), ", ",
                           process.ended ? absl::StrCat("closed (", capture.end_reason, ")")
-                                        : "not closed: killed or still running"),
+                                        : absl::StrCat("not closed: ", kWhyNotClosed)),
              &out);
   AppendFact(
       "gpuprobe",
@@ -193,11 +194,11 @@ std::string ProcessBlock(const LoadedRun& run, const std::vector<SampledView>& v
 std::string FilesBlock(const LoadedRun& run) {
   Table table;
   table.columns = {{"bytes"},
-                   {"frames"},
+                   {"frames", Align::kRight, false, false, 2},
                    {"records"},
-                   {"B/record"},
+                   {"B/record", Align::kRight, false, false, 1},
                    {"damaged"},
-                   {"unknown"},
+                   {"unknown", Align::kRight, false, false, 3},
                    {"state", Align::kLeft},
                    {"file", Align::kLeft, true}};
   for (const InputFile& file : run.timeline.inputs) {

@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "tools/format/format_text.h"
 #include "tools/format/format_units.h"
+#include "tools/load/damage_words.h"
 #include "tools/load/loss_causes.h"
 #include "tools/timeline/device_number.h"
 
@@ -102,6 +103,18 @@ std::string Blindness(const LoadedRun& run) {
   if (who.empty()) return "complete, nothing lost";
   return absl::StrCat("complete, but blind for up to ", FormatDuration(longest_ns), " at a time (",
                       who, ")");
+}
+
+// Empty captures do not make a run partial, but of one that was not closed nobody knows what it
+// would have held: it is not called complete.
+std::string WholeRun(const LoadedRun& run) {
+  const std::string whole = Blindness(run);
+  if (run.unclosed_empty == 0) return whole;
+  const size_t files = run.timeline.inputs.size();
+  const std::string unknown =
+      absl::StrCat(FormatCount(run.unclosed_empty), " of ", FormatPlural(files, "file"),
+                   " not closed and without a record, what was lost there is not known");
+  return run.unclosed_empty == files ? unknown : absl::StrCat(unknown, "; otherwise ", whole);
 }
 
 // "1,500 records lost: dropped by CUPTI", one for each cause.
@@ -254,7 +267,7 @@ std::string Completeness(const ReportInput& input) {
   const LoadedRun& run = input.run;
   std::vector<std::string> missing;
   if (CheckKernelRecords(input).unavailable) missing.push_back("no kernel records");
-  if (run.complete() && missing.empty()) return Blindness(run);
+  if (run.complete() && missing.empty()) return WholeRun(run);
   if (run.complete_as_asked() && missing.empty()) {
     if (IsUsageOnly(run)) return UsageText(run);
     size_t told = 0;
@@ -278,8 +291,8 @@ std::string Completeness(const ReportInput& input) {
     }
   }
   if (!open.empty()) {
-    missing.push_back(absl::StrFormat("%d of %s not closed (killed or still running)", open.size(),
-                                      FormatPlural(inputs.size(), "file")));
+    missing.push_back(absl::StrFormat("%d of %s not closed (%s)", open.size(),
+                                      FormatPlural(inputs.size(), "file"), kWhyNotClosed));
   }
   for (std::string& loss : LossTexts(run)) missing.push_back(std::move(loss));
   for (const ProcessCapture& capture : run.captures) {

@@ -88,8 +88,14 @@ std::string SlowestTable(const ReportInput& input, const DeviceSteps& steps) {
     return steps.steps[a].duration_ns() > steps.steps[b].duration_ns();
   });
   Table table;
-  table.columns = {{"step"}, {"begin"},    {"took"}, {"x median"},
-                   {"ops"},  {"GPU busy"}, {"idle"}, {"idle mostly because", Align::kLeft}};
+  table.columns = {{"step"},
+                   {"begin"},
+                   {"took"},
+                   {"x median", Align::kRight, false, false, 1},
+                   {"ops", Align::kRight, false, false, 2},
+                   {"GPU busy", Align::kRight, false, false, 3},
+                   {"idle"},
+                   {"idle mostly because", Align::kLeft}};
   const size_t shown = RowLimit(input, order.size(), kDefaultRows);
   const int64_t origin = Origin(input);
   for (size_t i = 0; i < shown; ++i) {

@@ -75,9 +75,12 @@ std::string VerdictBlock(const ReportInput& input, const KernelRecordsCheck& che
 
 std::string CauseTable(const DeviceReport& device) {
   Table table;
-  table.columns = {
-      {"idle because", Align::kLeft},     {"time"}, {"% of idle"}, {"gaps"}, {"longest"},
-      {"where", Align::kLeft, true, true}};
+  table.columns = {{"idle because", Align::kLeft},
+                   {"time"},
+                   {"% of idle"},
+                   {"gaps", Align::kRight, false, false, 2},
+                   {"longest", Align::kRight, false, false, 1},
+                   {"where", Align::kLeft, true, true}};
   for (const CauseTotal& cause : device.causes) {
     if (cause.total_ns == 0) continue;
     table.rows.push_back(
@@ -143,9 +146,9 @@ std::string WaitsBlock(const ReportInput& input) {
   if (last == waits.rend()) return "";
   Table table;
   table.columns = {{"WAITS", Align::kLeft},
-                   {"calls"},
+                   {"calls", Align::kRight, false, false, 1},
                    {"blocked"},
-                   {"GPU busy"},
+                   {"GPU busy", Align::kRight, false, false, 2},
                    {"idle after"},
                    {"where", Align::kLeft, true, true}};
   const size_t shown = RowLimit(input, static_cast<size_t>(waits.rend() - last), kDefaultWaits);

@@ -28,9 +28,14 @@ std::string WaitsText(const ReportInput& input) {
                       : "host calls were not captured: nothing can be said about waits\n");
   }
   Table table;
-  table.columns = {
-      {"api", Align::kLeft}, {"calls"},    {"blocked"},    {"longest"},
-      {"GPU busy"},          {"GPU idle"}, {"idle after"}, {"where", Align::kLeft, true, true}};
+  table.columns = {{"api", Align::kLeft},
+                   {"calls", Align::kRight, false, false, 1},
+                   {"blocked"},
+                   {"longest", Align::kRight, false, false, 4},
+                   {"GPU busy", Align::kRight, false, false, 2},
+                   {"GPU idle", Align::kRight, false, false, 3},
+                   {"idle after"},
+                   {"where", Align::kLeft, true, true}};
   const size_t shown = RowLimit(input, waits.size(), kDefaultRows);
   for (size_t i = 0; i < shown; ++i) {
     const WaitRow& wait = waits[i];

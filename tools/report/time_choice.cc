@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -19,6 +21,13 @@ std::string RangeText(const RunTimes& times) {
   return absl::StrCat("the run was recorded from ", RelativeTime(times.begin_ns, times.origin_ns),
                       " to ", RelativeTime(times.end_ns, times.origin_ns),
                       " (0: its first GPU operation, @", times.origin_ns, ")");
+}
+
+// Counted back from the first GPU operation, beyond all that was recorded: a slip. Not so a time on
+// the trace clock, which may be that of another run.
+bool BeforeTheRun(const std::optional<TimePoint>& point, const RunTimes& times) {
+  return point.has_value() && !point->absolute && point->ns < 0 &&
+         AbsoluteNs(*point, times) < times.begin_ns;
 }
 
 }  // namespace
@@ -49,6 +58,11 @@ int64_t AbsoluteNs(const TimePoint& point, const RunTimes& times) {
 absl::StatusOr<std::vector<std::string>> ChooseWindow(const CommandLine& command,
                                                       const RunTimes& times, Options* options) {
   std::vector<std::string> notices;
+  for (const auto& [option, point] : {std::pair("--from", command.from), {"--to", command.to}}) {
+    if (!BeforeTheRun(point, times)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(option, " lies before the run; ", RangeText(times)));
+  }
   if (command.from.has_value()) options->from_ns = AbsoluteNs(*command.from, times);
   if (command.to.has_value()) options->to_ns = AbsoluteNs(*command.to, times);
   if (options->from_ns.has_value() && options->to_ns.has_value() &&

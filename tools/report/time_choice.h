@@ -30,7 +30,8 @@ RunTimes TimesOf(const Timeline& timeline);
 int64_t AbsoluteNs(const TimePoint& point, const RunTimes& times);
 
 // --from and --to into `options`, clamped to the run; a notice for each that lay outside.
-// InvalidArgument, with the run's range, where they leave nothing of it.
+// InvalidArgument, with the run's range, where they leave nothing of it, or count back from the
+// first GPU operation to before the run.
 absl::StatusOr<std::vector<std::string>> ChooseWindow(const CommandLine& command,
                                                       const RunTimes& times, Options* options);
 

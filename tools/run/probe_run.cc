@@ -165,8 +165,8 @@ int Main(const std::vector<std::string>& arguments) {
   if (CountTraces(directory) == older_traces) {
     if (!options.quiet) {
       Say("nothing was recorded: no process of the command initialised CUDA, "
-          "or none could write to " +
-          directory);
+          "none could write to " +
+          directory + ", or what was written was removed");
     }
   } else if (target >= 0) {
     EmptyReportFile(options, target);

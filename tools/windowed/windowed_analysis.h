@@ -38,7 +38,8 @@
 // operations of a device. The verdict is that of Analyse(), steady part and warm-up included
 // (run_phases.h), but for this: the idle time of the steady part has the causes that it has in the
 // run (Analyse() attributes it once more, as if nothing had been before: a blocking call from
-// before may be charged differently), its steps are those of the run that lie inside of it, calls
+// before may be charged differently, and of a gap that goes on where it begins another share may be
+// `cpu_starved`, which comes first in an idle part), its steps are those of the run that lie inside of it, calls
 // count as waits of it if they end in it, and where no window lies between, an operation across its
 // borders counts as outside.
 #ifndef GPUPROBE_TOOLS_WINDOWED_WINDOWED_ANALYSIS_H_

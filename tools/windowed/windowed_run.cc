@@ -59,11 +59,6 @@ absl::StatusOr<Options> Choose(const WindowedOptions& options, Timeline* outline
 
 void AddNotices(const RecordCounts& counts, LoadedRun* run) {
   run->notices.emplace_back(kWindowsNotice);
-  if (counts.several_communicate) {
-    run->notices.emplace_back(
-        "what ranks waited for each other is estimated: in windows their "
-        "collectives are not laid side by side");
-  }
   if (counts.other_clock > 0) run->notices.push_back(OtherClockNotice(counts.other_clock));
   if (counts.steps_learnt > 0) {
     run->notices.push_back(absl::StrCat("steps are told by what the first ",
@@ -162,6 +157,7 @@ absl::StatusOr<WindowedRun> LoadInWindows(const InputFiles& files, const Windowe
   WindowedResult found = analysis.Finish();
   outline->loader->FinishRecords();
   AddNotices(found.counts, &run);
+  result.ranks_not_side_by_side = found.counts.several_communicate;
   run.counted = CountedRecords{found.counts.launches, found.counts.any_kernel};
   run.folded_driver_calls = found.counts.folded_driver_calls;
   // The second pass has seen more of processes and inputs.

@@ -57,6 +57,9 @@ struct WindowedRun {
   Analysis analysis;
   ActivityTables tables;  // empty without with_tables
   HotReport hot;          // empty without with_hot
+  // Several devices communicate, and what their ranks waited for each other is estimated for each
+  // alone: Analysis::ranks is not known.
+  bool ranks_not_side_by_side = false;
 };
 
 // Unimplemented: not gpuprobe's own traces. Other errors as LoadRun().

@@ -6,9 +6,11 @@
 // *.gpuprobe.
 //   contract_outage CALL ERRNO FAILURES [hold | until FILE]
 // CALL: "open", "write", or "half" (a write that takes half of what it is given, and fails when it
-// is given the rest; what is cut off then fails as well). The first FAILURES calls fail with ERRNO;
-// 0: all calls, for two seconds. Launches in small batches until they have failed, and three
-// batches more. Prints launched=, failed= (calls that did) and calls= (all for such files).
+// is given the rest; what is cut off then fails as well), or "space" (a write beyond the first
+// kSpaceBytes of the file: what a full disk has left in the last block). The first FAILURES calls
+// fail with ERRNO; 0: all calls, for two seconds. Launches in small batches until they have failed,
+// and three batches more. Prints launched=, failed= (calls that did) and calls= (all for such
+// files).
 //
 // With "hold" nothing is made to fail: the host closes all descriptors but the first three, as
 // daemons do, and holds all that it can get until FAILURES ms have passed. With "until" nothing
@@ -16,6 +18,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -36,6 +39,7 @@ using gpuprobe::contract::SleepMs;
 namespace {
 
 constexpr int64_t kBatch = 20;
+constexpr off_t kSpaceBytes = 4096;
 constexpr int64_t kForeverNs = 2'000'000'000;
 constexpr rlim_t kMostDescriptors = 256;
 
@@ -103,6 +107,11 @@ extern "C" int open(const char* path, int flags, ...) {
 
 extern "C" ssize_t write(int fd, const void* data, size_t size) {
   const bool half = strcmp(g_call, "half") == 0;
+  if (strcmp(g_call, "space") == 0 && IsTrace(fd)) {
+    struct stat file;
+    if (fstat(fd, &file) == 0 && file.st_size + static_cast<off_t>(size) > kSpaceBytes && Fails())
+      return -1;
+  }
   if ((half || strcmp(g_call, "write") == 0) && IsTrace(fd)) {
     if (half && g_left.load() > 0 && !g_half_taken.exchange(true))
       size /= 2;

@@ -503,8 +503,23 @@ std::vector<Span> Spans(const DeviceReport& report) {
   return spans;
 }
 
+// Whether idle time is put to a call of another thread than the one that submitted next. There
+// samples decide more: what that one was at.
+bool NamesCallsOfOthers(const Timeline& timeline, const DeviceReport& report) {
+  for (const Gap& gap : report.gaps) {
+    const int32_t submission = gap.next_op < 0 ? -1 : timeline.ops[gap.next_op].submission;
+    if (submission < 0) continue;
+    for (const GapPart& part : report.parts) {
+      if (part.begin_ns < gap.begin_ns || part.end_ns > gap.end_ns || part.call < 0) continue;
+      if (timeline.calls[part.call].thread != timeline.calls[submission].thread) return true;
+    }
+  }
+  return false;
+}
+
 TEST_P(RandomTimelines, SamplesDivideTheHostsTimeAndNothingElse) {
   std::set<Cause> seen;
+  int compared = 0;
   for (uint32_t seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Case with = RandomTimeline(seed, GetParam(), true).Make();
@@ -516,7 +531,10 @@ TEST_P(RandomTimelines, SamplesDivideTheHostsTimeAndNothingElse) {
     ASSERT_EQ(a.internal_error, "");
     ASSERT_EQ(a.devices.size(), b.devices.size());
     for (size_t d = 0; d < a.devices.size(); ++d) {
-      ASSERT_EQ(Spans(a.devices[d]), Spans(b.devices[d]));
+      if (!NamesCallsOfOthers(without.timeline, b.devices[d])) {
+        ASSERT_EQ(Spans(a.devices[d]), Spans(b.devices[d]));
+        ++compared;
+      }
       for (const CauseTotal& cause : a.devices[d].causes) {
         seen.insert(cause.cause);
         uint64_t site_samples = 0;
@@ -532,6 +550,7 @@ TEST_P(RandomTimelines, SamplesDivideTheHostsTimeAndNothingElse) {
     WaitChecker(with, a).Run();
     if (HasFailure()) return;
   }
+  EXPECT_GT(compared, 100);
   if (GetParam() == 1) return;  // all of it is back to back
   for (const Cause cause :
        {Cause::kHost, Cause::kInputWait, Cause::kRequestWait, Cause::kHostPython,

@@ -116,6 +116,62 @@ TEST_F(HostTime, RunningPythonIsHostPython) {
   EXPECT_EQ(Total(Cause::kHostPython)->sites[0].samples, 1u);
 }
 
+// A second thread is in cudaMallocHost from 20 to 90.
+class BesideABlockedThread : public HostTime {
+ protected:
+  BesideABlockedThread() {
+    b_.Call("cudaMallocHost", CallClass::kHostMemory, 20 * kMs, 90 * kMs,
+            b_.AddThread(12, "pinner"));
+  }
+  const Lines kTheCalls = {"10-20 host: outside CUDA (thread 11 main)",
+                           "20-90 blocking_api: cudaMallocHost (thread 12 pinner)",
+                           "90-100 host: outside CUDA (thread 11 main)"};
+};
+
+TEST_F(BesideABlockedThread, WithoutSamplesThatOnesCallIsTakenForTheReason) {
+  EXPECT_EQ(Parts(), kTheCalls);
+}
+
+TEST_F(BesideABlockedThread, AThreadThatWasSeenRunningDidNotWaitForIt) {
+  Look(50, HostState::kRunning, b_.Stack({kMain}));
+  EXPECT_EQ(Parts(), Lines({"10-100 host_python: train.py:27 in main"}));
+}
+
+TEST_F(BesideABlockedThread, NorOneThatWasAsleep) {
+  Blocked(50, b_.Stack({kMain}), kNanosleep);
+  EXPECT_EQ(Parts(), Lines({"10-100 host_native: train.py:27 in main"}));
+}
+
+TEST_F(BesideABlockedThread, NorForTheShareInWhichItHadNoCpu) {
+  HostSample& sample = Look(50, HostState::kRunning, b_.Stack({kMain}));
+  sample.runnable_ns = sample.interval_ns / 2;
+  Run();
+  ASSERT_NE(Total(Cause::kCpuStarved), nullptr);
+  EXPECT_EQ(Total(Cause::kCpuStarved)->total_ns, 45 * kMs);
+  EXPECT_EQ(Total(Cause::kHostPython)->total_ns, 45 * kMs);
+}
+
+TEST_F(BesideABlockedThread, OneThatWaitedForAThreadMayHaveWaitedForIt) {
+  Blocked(50, b_.Stack({kThreadingWait, kQueueGet, kMain}), kFutex, "futex");
+  const Lines parts = Parts();
+  ASSERT_EQ(parts.size(), 3u);
+  EXPECT_EQ(parts[1], kTheCalls[1]);
+}
+
+TEST_F(BesideABlockedThread, OneThatWaitedForTheGilMayHaveWaitedForIt) {
+  Look(50, HostState::kBlocked, b_.Stack({kMain})).flags = kSampleWaitsForGil;
+  const Lines parts = Parts();
+  ASSERT_EQ(parts.size(), 3u);
+  EXPECT_EQ(parts[1], kTheCalls[1]);
+}
+
+TEST_F(BesideABlockedThread, AStackWithoutStateSaysNothingAgainstIt) {
+  Look(50, HostState::kUnknown, b_.Stack({kMain}));
+  const Lines parts = Parts();
+  ASSERT_EQ(parts.size(), 3u);
+  EXPECT_EQ(parts[1], kTheCalls[1]);
+}
+
 TEST_F(HostTime, AnUnknownStateWithPythonIsHostPython) {
   Look(50, HostState::kUnknown, b_.Stack({kMain}));
   EXPECT_EQ(Only(), "host_python train.py:27 in main | ");

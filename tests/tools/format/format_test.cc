@@ -2,6 +2,7 @@
 // Copyright the gpuprobe authors.
 //
 // Units, text, JSON, tables and kernel names: the leaves of every report.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,6 +18,8 @@
 
 namespace gpuprobe::tools {
 namespace {
+
+using ::testing::HasSubstr;
 
 TEST(FormatDuration, HasThreeDigitsAndTheLargestUnit) {
   EXPECT_EQ(FormatDuration(0), "0");
@@ -161,6 +164,63 @@ TEST(TextTable, AlignsAndCutsTheFlexibleColumn) {
             "    time  name                             n\n"
             "  1.00 s  short                            1\n"
             " 12.3 us  a name that ...e space left  4,096\n");
+}
+
+class NarrowTerminal : public ::testing::Test {
+ protected:
+  ~NarrowTerminal() override { SetTerminalWidth(0); }
+};
+
+TEST_F(NarrowTerminal, ATableCutsItsNamesAndThenLeavesOutSpareColumns) {
+  Table table;
+  table.columns = {{"time"},
+                   {"Max", Align::kRight, false, false, 1},
+                   {"StdDev", Align::kRight, false, false, 2},
+                   {"name", Align::kLeft, true}};
+  table.rows = {{"1.00 s", "2.00 s", "1.00 us", "a name that is longer than the terminal leaves"}};
+  SetTerminalWidth(60);
+  EXPECT_EQ(RenderTable(table),
+            "  time     Max   StdDev  name\n"
+            "1.00 s  2.00 s  1.00 us  a name that is l... terminal leaves\n");
+  SetTerminalWidth(40);
+  EXPECT_EQ(RenderTable(table),
+            "  time     Max  name\n"
+            "1.00 s  2.00 s  a name that...nal leaves\n"
+            "no room for: StdDev\n");
+  EXPECT_EQ(RenderTable(table, 9),
+            "           time  name\n"
+            "         1.00 s  a name tha...nal leaves\n"
+            "         no room for: StdDev, Max\n");
+  SetTerminalWidth(kWideReportWidth);
+  EXPECT_THAT(RenderTable(table), HasSubstr("longer than the terminal leaves\n"));
+  EXPECT_THAT(RenderCsv(table), HasSubstr("1.00 us,a name that is longer"));
+}
+
+TEST_F(NarrowTerminal, NumbersAreNeverCut) {
+  Table table;
+  table.columns = {{"a"}, {"b"}, {"name", Align::kLeft, true}};
+  table.rows = {{"1,234,567,890,123", "1,234,567,890,123", "a rather long name of a kernel"}};
+  SetTerminalWidth(1);
+  EXPECT_THAT(RenderTable(table),
+              HasSubstr("1,234,567,890,123  1,234,567,890,123  a rathe...kernel"));
+}
+
+TEST_F(NarrowTerminal, TextIsWrappedToItAndLongLinesAreBroken) {
+  const std::string line = "  twelve of these words make this line longer than forty columns\n";
+  EXPECT_EQ(FitLines(line), line);
+  SetTerminalWidth(40);
+  EXPECT_EQ(WrapText("twelve of these words make this line longer", 2, 4, 110),
+            "twelve of these words make this line\n    longer");
+  EXPECT_EQ(FitLines("short\n\n" + line + "last"),
+            "short\n\n"
+            "  twelve of these words make this line\n"
+            "  longer than forty columns\n"
+            "last");
+  const std::string word(50, 'x'), forty(40, 'y');
+  EXPECT_EQ(FitLines(word + "\n" + forty + "\n" + forty + " z\n"),
+            word + "\n" + forty + "\n" + forty + "\nz\n");
+  EXPECT_EQ(FitLines("\u00e4" + std::string(39, 'y') + "\n"),
+            "\u00e4" + std::string(39, 'y') + "\n");
 }
 
 TEST(KernelName, IsDemangledAndPlainNamesStay) {

@@ -55,6 +55,8 @@ struct Result {
 
 class CliTest : public ::testing::Test {
  protected:
+  CliTest() { unsetenv("COLUMNS"); }
+
   // `stdout_fd`: -1: collected in Result::out.
   Result Report(const std::vector<std::string>& arguments, int stdout_fd = -1) {
     const std::string out = folder_.Path("stdout"), err = folder_.Path("stderr");
@@ -295,15 +297,34 @@ TEST_F(CliTest, WindowsDevicesAndProcessesNarrowTheReport) {
 
 TEST_F(CliTest, AWindowBeyondTheRunIsCutToItWithANotice) {
   const std::string path = Write("a.gpuprobe", GoodTrace());
-  const Result r = Report({"--format", "json", "--from", "@-9223372036854775808", "--to",
-                           "@9223372036854775807", path});
+  const Result r =
+      Report({"--format", "json", "--from", "@0", "--to", "@9223372036854775807", path});
   EXPECT_EQ(r.exit_code, 0) << r.err;
   EXPECT_THAT(r.out, HasSubstr("\"start\":1000000000000,"));
   EXPECT_THAT(r.out, HasSubstr("--from lies before the run: read from its begin, -0.000005s"));
   EXPECT_THAT(r.out, HasSubstr("--to lies behind the run: read to its end, 0.0"));
   EXPECT_THAT(Report({"--to", "100s", path}).out, HasSubstr("! --to lies behind the run"));
-  EXPECT_THAT(Report({"--from", "-1ms", path}).out, HasSubstr("! --from lies before the run"));
   EXPECT_THAT(Report({"--from", "0s", "--to", "5ms", path}).out, Not(HasSubstr("  ! ")));
+}
+
+// Times of `info` from before the first GPU operation are taken, others have no meaning.
+TEST_F(CliTest, ATimeBeforeTheRunIsWrongUsageThatNamesTheOption) {
+  const std::string path = Write("a.gpuprobe", GoodTrace());
+  EXPECT_EQ(Report({"--from", "-0.000005s", path}).exit_code, 0);
+  for (const auto& [option, value] :
+       std::vector<std::pair<std::string, std::string>>{{"--from", "-1s"},
+                                                        {"--from", "@-5"},
+                                                        {"--to", "-1s"},
+                                                        {"--to", "@-5"},
+                                                        {"--explain", "-1s"},
+                                                        {"--explain", "@-5"}}) {
+    const Result r = Report({"gaps", option, value, path});
+    EXPECT_EQ(r.exit_code, 1) << option << value;
+    EXPECT_THAT(r.out, IsEmpty());
+    EXPECT_THAT(r.err, HasSubstr(option));
+  }
+  EXPECT_THAT(Report({"diff", path, path, "--from", "-1s"}).err,
+              HasSubstr(path + ": --from lies before the run; the run was recorded"));
 }
 
 TEST_F(CliTest, AWindowThatLeavesNothingIsAnErrorThatNamesTheRun) {
@@ -427,6 +448,98 @@ TEST_F(CliTest, AnEmptyFileIsAnEmptyCaptureByItsNameAlone) {
   }
 }
 
+// Two GPUs that run collectives, back to back; into each second one the second enters so much
+// later.
+std::string TwoRanks(int64_t late_ns) {
+  TraceMaker trace;
+  trace.Device(0, 0xab, "NVIDIA H200");
+  trace.Device(1, 0xac, "NVIDIA H200");
+  int64_t begin_ns = kT;
+  for (uint32_t i = 0; i < 200; ++i) {
+    const int64_t last_ns = begin_ns + 500'000 + i % 2 * late_ns, end_ns = last_ns + 10'000;
+    for (uint32_t device : {0u, 1u}) {
+      const int64_t enter_ns = device == 1 ? last_ns : begin_ns + 500'000;
+      const int64_t call_ns = begin_ns - 9'000 + device * 4'000;
+      const uint32_t correlation = 1 + 4 * i + 2 * device;
+      trace.Call("cudaLaunchKernel", MadeClass::kLaunch, call_ns, call_ns + 1'000, correlation);
+      trace.Call("cudaLaunchKernel", MadeClass::kLaunch, call_ns + 2'000, call_ns + 3'000,
+                 correlation + 1);
+      trace.Kernel("gemm", begin_ns, enter_ns, correlation, device);
+      trace.Kernel("ncclDevKernel_AllReduce", enter_ns, end_ns, correlation + 1, device);
+    }
+    begin_ns = end_ns + 1'000;
+  }
+  trace.CloseFrame();
+  trace.Finish();
+  return trace.bytes();
+}
+
+TEST_F(CliTest, WhatWindowsEstimateOfRanksIsSaidWhereAReportShowsItAlone) {
+  const std::string waiting = Write("a.gpuprobe", TwoRanks(300'000)),
+                    computing = Write("b.gpuprobe", TwoRanks(0));
+  const auto in_windows = [this](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--windows", "always"});
+    return Report(arguments).out;
+  };
+  const std::string notice = "what ranks waited for each other is estimated";
+  EXPECT_THAT(in_windows({waiting}), HasSubstr("Waiting for other ranks: for"));
+  EXPECT_THAT(in_windows({waiting}), HasSubstr(notice));
+  EXPECT_THAT(in_windows({"diff", waiting, computing}), HasSubstr(notice));
+  for (const char* report : {"gaps", "waits", "kernels", "copies", "api", "steps", "hot", "info"}) {
+    EXPECT_THAT(in_windows({report, waiting}), Not(HasSubstr(notice))) << report;
+  }
+  EXPECT_THAT(in_windows({computing}), Not(HasSubstr(notice)));
+  EXPECT_THAT(Report({waiting}).out, Not(HasSubstr(notice)));
+}
+
+TEST_F(CliTest, WindowsOfForeignFilesGiveTheAdviceThatReadingAtOnceGives) {
+  const std::string trace = Write("a.gpuprobe", GoodTrace());
+  const std::string json = Write("k.json", "{\"traceEvents\": []}");
+  for (const std::vector<std::string>& paths : std::vector<std::vector<std::string>>{
+           {Write("a.nsys-rep", "\x1f\x8bpacked")},
+           {Write("b.nsys-rep", std::string("\xff\xfet\0e\0", 6))},
+           {Write("c.jsonl", "{\"a\": 1}\n{\"b\": 2}\n")},
+           {Write("d.json", "{\"a\": 1}")},
+           {trace, json}}) {
+    std::vector<std::string> arguments = paths;
+    const Result at_once = Report(arguments);
+    arguments.insert(arguments.end(), {"--windows", "always"});
+    const Result windows = Report(arguments);
+    EXPECT_EQ(at_once.exit_code, 1);
+    EXPECT_EQ(windows.exit_code, 1);
+    EXPECT_EQ(windows.err, at_once.err);
+  }
+  // What can be read, but not so.
+  EXPECT_THAT(Report({json, "--windows", "always"}).err,
+              HasSubstr("only gpuprobe's own traces are read in windows (--windows auto reads"));
+}
+
+TEST_F(CliTest, ATextReportKeepsToColumnsAndNothingElseDoes) {
+  const std::string path = Write("a.gpuprobe", GoodTrace());
+  const auto widest = [](const std::string& text) {
+    size_t most = 0;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) most = std::max(most, line.size());
+    return most;
+  };
+  const std::string wide = Report({path}).out, json = Report({path, "--format", "json"}).out,
+                    csv = Report({"kernels", path, "--format", "csv"}).out;
+  EXPECT_GT(widest(wide), 80u);
+  setenv("COLUMNS", "80", 1);
+  for (const char* report : {"summary", "gaps", "waits", "kernels", "copies", "api", "info"}) {
+    EXPECT_LE(widest(Report({report, path}).out), 80u) << report;
+  }
+  EXPECT_EQ(Report({path, "--format", "json"}).out, json);
+  EXPECT_EQ(Report({"kernels", path, "--format", "csv"}).out, csv);
+  const std::string file = folder_.Path("report.txt");
+  EXPECT_EQ(Report({path, "--output", file}).exit_code, 0);
+  EXPECT_EQ(ReadAll(file), wide);
+  for (const char* none : {"", "0", "-5", "wide", "500"}) {
+    setenv("COLUMNS", none, 1);
+    EXPECT_EQ(Report({path}).out, wide) << none;
+  }
+}
+
 TEST_F(CliTest, WrongUsageIsOneWithAHint) {
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
            {}, {"--nonsense", "x"}, {"--top"}, {"--format", "xml", "x"}}) {
@@ -507,6 +620,27 @@ TEST_F(CliTest, AnEmptyFileIsAnEmptyCapture) {
   const Result r = Report({Write("zero.gpuprobe", "")});
   EXPECT_EQ(r.exit_code, 0) << r.err;
   EXPECT_THAT(r.out, HasSubstr("1 empty capture"));
+}
+
+// Killed at once, or no room to write: what it would have held is not known.
+TEST_F(CliTest, AnEmptyCaptureThatWasNotClosedIsNotCalledComplete) {
+  TraceMaker heartbeat, ended;
+  heartbeat.CloseFrame();
+  ended.Finish();
+  const std::string zero = Write("zero.gpuprobe", ""),
+                    open = Write("open.gpuprobe", heartbeat.bytes());
+  for (const std::string& path : {zero, open}) {
+    for (const char* windows : {"never", "always"}) {
+      const Result r = Report({path, "--windows", windows});
+      EXPECT_EQ(r.exit_code, 0) << r.err;
+      EXPECT_THAT(r.out, HasSubstr("1 of 1 file not closed and"));
+      EXPECT_THAT(r.out, Not(HasSubstr("complete")));
+    }
+  }
+  EXPECT_THAT(Report({zero, Write("good.gpuprobe", GoodTrace())}).out,
+              HasSubstr("1 of 2 files not closed and"));
+  EXPECT_THAT(Report({Write("ended.gpuprobe", ended.bytes())}).out,
+              HasSubstr("complete, nothing lost"));
 }
 
 TEST_F(CliTest, ATornFileIsPartialAndSaysWhatIsMissing) {

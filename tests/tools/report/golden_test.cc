@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "tools/report/report.h"
-#include "tools/steps/step_figures.h"
 #include "tools/report/report_gaps.h"
 #include "tools/report/report_parts.h"
+#include "tools/steps/step_figures.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -290,7 +290,8 @@ TEST_F(GoldenTest, APartialRunSaysWhatIsMissingOnTop) {
   run_.timeline.inputs[0].complete = false;
   run_.timeline.inputs[0].damaged_bytes = 2'048;
   run_.timeline.inputs[0].problem =
-      "2.00 KiB at offset 8192 are damaged; not closed: killed or still running";
+      "2.00 KiB at offset 8192 are damaged; not closed: killed, still running, or no room left to "
+      "write";
   run_.damage = {{0, "corrupt", 8'192, 2'048, 1, kT + 40 * kMs, kT + 50 * kMs, "checksum"},
                  {0, "no_end", 12'345, 0, 0, kT + 110 * kMs, 0, ""}};
   run_.timeline.processes[0].ended = false;

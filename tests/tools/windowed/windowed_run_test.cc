@@ -235,8 +235,6 @@ void ExpectSameReports(const std::vector<std::string>& paths, const Options& opt
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->analysis.internal_error, "");
   EXPECT_EQ(std::erase(found->run.notices, kWindowsNotice), 1u);
-  std::erase_if(found->run.notices,
-                [](const std::string& n) { return n.starts_with("what ranks waited"); });
   ExpectSameLines(expected, Reports(found->run, found->analysis, found->options, &*found));
   EXPECT_EQ(found->analysis.verdict.kind, Analyse(whole->timeline, options).verdict.kind);
   EXPECT_EQ(found->run.complete(), whole->complete());
