@@ -13,6 +13,7 @@
 #include "tools/attribution/cause_totals.h"
 #include "tools/attribution/meanwhile.h"
 #include "tools/attribution/part_places.h"
+#include "tools/timeline/huge_vector.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -83,8 +84,8 @@ class Attributor {
   // `samples`: numbers of the run for those of the timeline; nullptr: the same.
   void Run(const std::vector<int32_t>* samples) {
     run_samples_ = samples;
-    // Most gaps have one or two; what is not used is never touched and costs address space alone.
-    report_.parts.reserve(report_.gaps.size() * 2);
+    // Most gaps have one or two.
+    ReserveHuge(report_.gaps.size() * 2, &report_.parts);
     for (size_t g = 0; g < report_.gaps.size(); ++g) {
       Gap& gap = report_.gaps[g];
       gap_ = static_cast<uint32_t>(g);

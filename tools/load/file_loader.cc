@@ -349,15 +349,15 @@ absl::Status FileLoader::LoadOutline(const std::string& path) {
   input_ = Last(run_->timeline.inputs);
   states_.clear();
   std::vector<FrameOutline> frames;
-  proto::Frame frame;
-  while (reader.Next(&frame)) {
-    const FrameHeader& header = frame.header();
+  FramePrefetcher ahead(&reader);
+  while (proto::Frame* frame = ahead.Next()) {
+    const FrameHeader& header = frame->header();
     frames.push_back(
         {header.first_ns(), header.last_ns(), header.written_ns(), header.records(), -1, {}});
     FileState* file = StateOf(header, path);
     if (file == nullptr) continue;
     frame_devices_.clear();
-    LoadFrame(&frame, file);
+    LoadFrame(frame, file);
     frames.back().process = file->process;
     frames.back().devices = frame_devices_;
   }

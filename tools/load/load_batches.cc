@@ -33,33 +33,6 @@ bool IsProfilerOverhead(uint32_t kind) {
 // Ranges that are open at one time: more are never ended.
 constexpr size_t kMostOpenMarkers = size_t{1} << 20;
 
-// Fills a vector whose room has been made, in blocks that are still in the cache when they are
-// written to for the second time.
-template <typename T>
-class RoomWriter {
- public:
-  RoomWriter(size_t count, std::vector<T>* items) : items_(items), left_(count) {}
-  T* Next() {
-    if (at_ == end_) NextBlock();
-    return at_++;
-  }
-
- private:
-  static constexpr size_t kBlockItems = 1024;
-  void NextBlock() {
-    const size_t block = std::min(left_, kBlockItems);
-    left_ -= block;
-    const size_t size = items_->size();
-    items_->resize(size + block);
-    at_ = items_->data() + size;
-    end_ = at_ + block;
-  }
-  std::vector<T>* items_;
-  size_t left_;
-  T* at_ = nullptr;
-  T* end_ = nullptr;
-};
-
 // Id of the frame's dictionary -> id of the Timeline; -1 for what the frame does not define.
 int32_t Lookup(const std::vector<int32_t>& ids, uint32_t id) {
   return id < ids.size() ? ids[id] : -1;
@@ -227,23 +200,21 @@ void FileLoader::MergeOps() {
   }
   std::vector<GpuOp>& ops = run_->timeline.ops;
   MakeRoom(count, ExpectedInTheEnd(ops.size() + count), &ops);
-  RoomWriter<GpuOp> out(count, &ops);
   merger_.Merge(lane_times_, [&](size_t which, size_t first, size_t last) {
     const OpLane& lane = op_lanes_[which];
     for (size_t i = first; i < last; ++i) {
-      GpuOp* op = out.Next();
-      *op = lane.common;
-      op->start_ns = lane.times.start_ns[i];
-      op->end_ns = lane.times.end_ns[i];
-      op->correlation = lane.correlation[i];
-      if (lane.graph_id != nullptr) op->graph_id = lane.graph_id[i];
-      if (lane.graph_node_id != nullptr) op->graph_node_id = lane.graph_node_id[i];
-      if (lane.bytes != nullptr) op->bytes = lane.bytes[i];
+      GpuOp& op = ops.emplace_back(lane.common);
+      op.start_ns = lane.times.start_ns[i];
+      op.end_ns = lane.times.end_ns[i];
+      op.correlation = lane.correlation[i];
+      if (lane.graph_id != nullptr) op.graph_id = lane.graph_id[i];
+      if (lane.graph_node_id != nullptr) op.graph_node_id = lane.graph_node_id[i];
+      if (lane.bytes != nullptr) op.bytes = lane.bytes[i];
       if (lane.shape == nullptr) continue;
       const ShapeIds shape = lane.ShapeOf(i);
-      op->name = shape.name;
-      op->shape = shape.shape;
-      op->op_class = shape.op_class;
+      op.name = shape.name;
+      op.shape = shape.shape;
+      op.op_class = shape.op_class;
     }
   });
   runs_.ops.push_back({ops.size(), true});
@@ -259,7 +230,6 @@ void FileLoader::MergeCalls(const FileState& file) {
   }
   std::vector<HostCall>& calls = run_->timeline.calls;
   MakeRoom(count, ExpectedInTheEnd(calls.size() + count), &calls);
-  RoomWriter<HostCall> out(count, &calls);
   used_symbols_.assign(run_->timeline.symbols.size(), 0);
   const int32_t* const symbols = file.ids.symbols.data();  // all ids have been checked
   merger_.Merge(lane_times_, [&, process = file.process](size_t which, size_t first, size_t last) {
@@ -267,13 +237,14 @@ void FileLoader::MergeCalls(const FileState& file) {
     for (size_t i = first; i < last; ++i) {
       const int32_t symbol = symbols[lane.symbol[i]];
       used_symbols_[static_cast<size_t>(symbol)] = 1;
-      *out.Next() = {lane.times.start_ns[i],
-                     lane.times.end_ns[i],
-                     lane.correlation[i],
-                     process,
-                     lane.thread,
-                     symbol,
-                     lane.result[i]};
+      HostCall& call = calls.emplace_back();
+      call.start_ns = lane.times.start_ns[i];
+      call.end_ns = lane.times.end_ns[i];
+      call.correlation = lane.correlation[i];
+      call.process = process;
+      call.thread = lane.thread;
+      call.symbol = symbol;
+      call.result = lane.result[i];
     }
   });
   runs_.calls.push_back({calls.size(), true});

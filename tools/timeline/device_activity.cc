@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "tools/timeline/huge_vector.h"
+
 namespace gpuprobe::tools {
 
 Scope::Scope(const Timeline& timeline, const Options& options)
@@ -194,8 +196,7 @@ class DeviceMeter {
     int64_t previous_end_ns = 0;
     int64_t busy_until = window.start_ns;
     size_t i = activity_.FirstReaching(timeline_, window);
-    // Upper bound; what is not used is never touched and costs address space alone.
-    if (kGaps) report_.gaps.reserve(ops.size() - i + 1);
+    if (kGaps) ReserveHuge(ops.size() - i + 1, &report_.gaps);
     for (; i < ops.size(); ++i) {
       const GpuOp& op = timeline_.ops[ops[i]];
       if (kGaps) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tools/steps/steps.h"
+#include "tools/timeline/huge_vector.h"
 #include "tools/timeline/nearly_sorted.h"
 
 namespace gpuprobe::tools {
@@ -136,8 +137,15 @@ void StepTracker::Queue(const Timeline& timeline, const GpuOp& op) {
   if (process_ >= 0 && op.process != process_) return;
   if (one_stream_ && op.stream != stream_) return;
   const uint8_t fits = match_ ? match_->Of(StepWorkOf(timeline, op), op.graph_id) : uint8_t{0};
-  queue_.push_back({SubmittedNs(timeline, op), op.start_ns, op.end_ns, op.correlation,
-                    op.submission >= 0, op.kind == OpKind::kGraph, fits});
+  // Where it stays: copying what has just been put together field by field stalls.
+  QueuedItem& item = queue_.emplace_back();
+  item.submitted_ns = SubmittedNs(timeline, op);
+  item.start_ns = op.start_ns;
+  item.end_ns = op.end_ns;
+  item.correlation = op.correlation;
+  item.has_call = op.submission >= 0;
+  item.graph = op.kind == OpKind::kGraph;
+  item.fits = fits;
 }
 
 // What was submitted before it is at hand.
@@ -200,7 +208,7 @@ void StepTracker::Release(int64_t before_ns) {
 // Sets up the state for `process_`, `stream_` and `one_stream_`, and hands over what was kept.
 std::vector<StepTracker::LearntWork> StepTracker::RequeueLearnt() {
   std::vector<LearntWork> works;
-  queue_.reserve(kept_.size());
+  ReserveHuge(kept_.size(), &queue_);
   for (size_t i = 0; i < kept_.size(); ++i) {
     const Kept& kept = kept_[i];
     marked_of_ns_ += kept.end_ns - kept.start_ns;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <utility>
 
 namespace gpuprobe::tools {
@@ -15,6 +16,11 @@ constexpr uint8_t kStreamWaitEvent = 2;
 constexpr size_t kMostWaitsOfStream = 64;
 // Records of CUDA events that are over: what a wait can still name. PyTorch reuses its events.
 constexpr size_t kMostEvents = 65'536;
+
+// Calls that are looked at for work that has not been measured: 64 streams are as many behind. And
+// how far back they may lie.
+constexpr size_t kMostAwaited = 65'536;
+constexpr int64_t kLongestAwaitedNs = 3'000'000'000;
 
 bool MaySubmit(CallClass c) {
   return c == CallClass::kLaunch || c == CallClass::kCopy || c == CallClass::kCopyBlocking;
@@ -46,6 +52,7 @@ class Carrier {
     ChooseOps();
     ChooseCalls();
     ChooseLastOfLanes();
+    ChooseAroundSamples();
     const uint64_t dropped = ChooseUnmatched();
     ChooseSyncs();
     Close();
@@ -147,6 +154,31 @@ class Carrier {
         ordering = call;
       }
       KeepCall(ordering);
+    }
+  }
+
+  // What a sample stands for is told by the call in which it was taken, or by those before and
+  // after it. Later samples have theirs by time, or as the last of a lane.
+  void ChooseAroundSamples() {
+    auto sample = t_.samples.begin();
+    while (sample != t_.samples.end()) {
+      const int32_t thread = sample->thread;
+      const auto end = std::find_if(sample, t_.samples.end(),
+                                    [&](const HostSample& s) { return s.thread != thread; });
+      if (thread >= 0) ChooseAround({sample, end}, host_.CallsOf(thread));
+      sample = end;
+    }
+  }
+  void ChooseAround(std::span<const HostSample> samples, std::span<const int32_t> lane) {
+    auto next = lane.begin();
+    for (const HostSample& sample : samples) {
+      if (sample.time_ns < rule_.samples_from_ns) continue;
+      if (sample.time_ns >= rule_.calls_from_ns) break;
+      next = std::partition_point(next, lane.end(), [&](int32_t call) {
+        return t_.calls[static_cast<size_t>(call)].end_ns <= sample.time_ns;
+      });
+      if (next != lane.end()) KeepCall(*next);
+      if (next != lane.begin()) KeepCall(*(next - 1));
     }
   }
 
@@ -254,6 +286,30 @@ class Carrier {
 };
 
 }  // namespace
+
+int64_t AwaitedSince(const Timeline& timeline, const HostView& host, int64_t open_ns) {
+  const auto waits = [](const SyncOp& sync) { return sync.type == kStreamWaitEvent; };
+  if (!host.HasOrderingCalls() &&
+      std::none_of(timeline.syncs.begin(), timeline.syncs.end(), waits)) {
+    return open_ns;
+  }
+  const std::vector<HostCall>& calls = timeline.calls;
+  const auto first_from = [&](int64_t ns) {
+    const auto at = std::partition_point(calls.begin(), calls.end(),
+                                         [ns](const HostCall& c) { return c.start_ns < ns; });
+    return static_cast<size_t>(at - calls.begin());
+  };
+  const size_t end = first_from(open_ns);
+  const size_t most = end > kMostAwaited ? end - kMostAwaited : 0;
+  for (size_t i = std::max(most, first_from(open_ns - kLongestAwaitedNs)); i < end; ++i) {
+    const auto call = static_cast<int32_t>(i);
+    const int32_t op = host.OpOf(call);
+    const bool awaited = op < 0 ? calls[i].result == 0 && MaySubmit(host.ClassOf(call))
+                                : timeline.ops[static_cast<size_t>(op)].start_ns >= open_ns;
+    if (awaited) return calls[i].start_ns;
+  }
+  return open_ns;
+}
 
 uint64_t CarryOn(const CarryRule& rule, const HostView& host, std::vector<int32_t*> calls,
                  Timeline* timeline) {

@@ -20,8 +20,16 @@ struct CarryRule {
   // By device: records from here on are kept, earlier ones as far as the table says.
   std::vector<int64_t> ops_from_ns;
   int64_t calls_from_ns;
+  // Of earlier calls those in or between which a sample was taken from here on.
+  int64_t samples_from_ns;
   size_t most_unmatched;
 };
+
+// When the first call was made whose work is still to be measured, `open_ns` at the latest. What
+// such work waited for is what was not over by then, and the calls since tell it. `open_ns` as well
+// where nothing waits for other streams; calls that were made before many others, or long before,
+// are not looked at: their work may never come.
+int64_t AwaitedSince(const Timeline& timeline, const HostView& host, int64_t open_ns);
 
 // Drops the records of `timeline` that `rule` does not keep; links are undone. `calls`: further
 // ones to keep, -1 is ignored; renumbered. `host` is of the timeline as it was, and of no use

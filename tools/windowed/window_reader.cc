@@ -178,7 +178,7 @@ bool WindowReader::Next(RecordWindow* window) {
     // The first one holds the first operation. Where none has come for long, there may be none.
     if (horizon_ns_ == INT64_MIN)
       return first_op_ns_ < horizon_ns || (first_op_ns_ == kNever && read >= 4 * records_);
-    return read >= 4 * records_ || horizon_ns - horizon_ns_ >= least_ns_;
+    return read >= 2 * records_ || horizon_ns - horizon_ns_ >= least_ns_;
   };
   while (!enough()) {
     const size_t before = timeline_.ops.size() + timeline_.calls.size();

@@ -19,7 +19,7 @@ namespace gpuprobe::tools {
 class WindowReader {
  public:
   // `outline` outlives it; nobody else touches it meanwhile. `least_ns`: windows are at least that
-  // long, as far as that takes no more than four times the records.
+  // long, as far as that takes no more than twice the records.
   WindowReader(LoadedOutline* outline, size_t records, int64_t least_ns);
 
   // The first window holds the run's first operation, from which --from and --to count, unless very

@@ -26,6 +26,7 @@
 #include "tools/steps/steady_part.h"
 #include "tools/timeline/device_activity.h"
 #include "tools/timeline/host_view.h"
+#include "tools/timeline/huge_vector.h"
 #include "tools/timeline/sample_view.h"
 #include "tools/timeline/stream_order.h"
 #include "tools/windowed/device_in_windows.h"
@@ -42,10 +43,11 @@ namespace {
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 constexpr int64_t kLongAgo = std::numeric_limits<int64_t>::min();
-// What rules ask of calls before the gap that they look at: clock skew. With samples also what a
-// thread did around the one that stands for a call, which may be kSampleReachNs from the middle of
-// a call that took twice that.
-constexpr int64_t kLookBackNs = 1'000'000, kLookBackWithSamplesNs = 3 * kSampleReachNs;
+// What rules ask of calls before the gap that they look at: clock skew.
+constexpr int64_t kLookBackNs = 1'000'000;
+// And of samples, with the calls around each: one that stands for a call may be kSampleReachNs from
+// the middle of a call that took twice that.
+constexpr int64_t kSampleLookBackNs = 3 * kSampleReachNs;
 // Operations without times that are looked at: more are counted, but what they filled reads as
 // idle.
 constexpr size_t kMostUntimed = 65'536;
@@ -58,6 +60,7 @@ bool ByStart(const T& a, const T& b) {
 template <typename T>
 void MergeIn(std::vector<T>* fresh, std::vector<T>* items) {
   const auto middle = static_cast<ptrdiff_t>(items->size());
+  MakeRoom(fresh->size(), 0, items);
   items->insert(items->end(), fresh->begin(), fresh->end());
   fresh->clear();
   const auto at = items->begin() + middle;
@@ -110,6 +113,7 @@ class WindowedAnalysis::Impl {
     to_come_ = std::move(window.devices_to_come);
     const int64_t end_ns = WindowEnd(window.horizon_ns);
     if (end_ns > previous_ns_) Process(end_ns, false);
+    horizon_before_ns_ = horizon_ns_;
     horizon_ns_ = window.horizon_ns;
   }
 
@@ -150,11 +154,13 @@ class WindowedAnalysis::Impl {
   // --- what comes in ----------------------------------------------------------------------------
 
   // So that `look_ahead` records, and with samples their reach, lie between it and the horizon; not
-  // before the horizon of the window before, which has been waited for.
+  // before the horizon of the window before, with samples that of two before, which has been waited
+  // for.
   int64_t WindowEnd(int64_t horizon_ns) const {
     const Timeline& t = work_.timeline;
+    const int64_t least_ns = samples_.empty() ? horizon_ns_ : horizon_before_ns_;
     const size_t all = t.ops.size() + t.calls.size();
-    if (all <= limits_.look_ahead) return horizon_ns_;
+    if (all <= limits_.look_ahead) return least_ns;
     const double share = static_cast<double>(all - limits_.look_ahead) / static_cast<double>(all);
     int64_t end_ns = kNever;
     const auto bound = [&](const auto& records) {
@@ -165,7 +171,7 @@ class WindowedAnalysis::Impl {
     bound(t.ops);
     bound(t.calls);
     if (!samples_.empty()) end_ns = std::min(end_ns, horizon_ns - kSampleReachNs);
-    return std::max(horizon_ns_, std::min(end_ns, horizon_ns));
+    return std::max(least_ns, std::min(end_ns, horizon_ns));
   }
 
   void AddUntimed(const UntimedOp& op) {
@@ -221,8 +227,6 @@ class WindowedAnalysis::Impl {
   bool IsWanted(int32_t process, int32_t device) const {
     return (!options_.device || *options_.device == device) && InScope(process);
   }
-
-  int64_t LookBackNs() const { return samples_.empty() ? kLookBackNs : kLookBackWithSamplesNs; }
 
   // --- one window -------------------------------------------------------------------------------
 
@@ -381,13 +385,13 @@ class WindowedAnalysis::Impl {
   void ChooseSamples(int64_t end_ns, bool last) {
     if (samples_.empty()) return;
     int64_t begin_ns = OpenSince(previous_ns_), until_ns = LatestStart();
-    const int64_t furthest_ns = last ? kNever : end_ns + kLookBackWithSamplesNs;
+    const int64_t furthest_ns = last ? kNever : end_ns + kSampleLookBackNs;
     for (const HostCall& call : work_.timeline.calls) {
       if (call.end_ns < previous_ns_) continue;
       begin_ns = std::min(begin_ns, call.start_ns);
       until_ns = std::max(until_ns, std::min(call.end_ns, furthest_ns));
     }
-    samples_.Take(begin_ns == kLongAgo ? kLongAgo : begin_ns - LookBackNs(),
+    samples_.Take(begin_ns == kLongAgo ? kLongAgo : begin_ns - kSampleLookBackNs,
                   last ? kNever : until_ns + kSampleReachNs, &work_.timeline.samples);
   }
 
@@ -490,12 +494,16 @@ class WindowedAnalysis::Impl {
     CarryRule rule;
     rule.end_ns = end_ns;
     rule.previous_ns = previous_ns_;
-    rule.calls_from_ns = OpenSince(end_ns) - LookBackNs();
+    const int64_t open_ns = OpenSince(end_ns);
+    const int64_t awaited_ns = AwaitedSince(t, host, open_ns);
+    rule.calls_from_ns = awaited_ns - kLookBackNs;
+    rule.samples_from_ns = open_ns - kSampleLookBackNs;
     rule.most_unmatched = limits_.most_unmatched;
     for (const DeviceInWindows& device : devices_) {
       const int64_t from_ns = std::min(device.open_ns, end_ns);
       // Of a device that is over, operations without length where it ended are still to be counted.
-      rule.ops_from_ns.push_back(device.over ? from_ns : from_ns - LookBackNs());
+      rule.ops_from_ns.push_back(device.over ? std::min(from_ns, awaited_ns)
+                                             : std::min(from_ns, awaited_ns) - kLookBackNs);
     }
     std::vector<int32_t*> calls;
     for (DeviceInWindows& device : devices_) {
@@ -699,7 +707,8 @@ class WindowedAnalysis::Impl {
   Analysis later_;  // of the steady part; no devices: there is none
   RecordCounts counts_;
   std::string internal_error_;
-  int64_t previous_ns_ = kLongAgo, horizon_ns_ = kLongAgo;
+  int64_t previous_ns_ = kLongAgo;
+  int64_t horizon_ns_ = kLongAgo, horizon_before_ns_ = kLongAgo;  // of the last two windows
   SideThread behind_;  // goes first: it works on what is above
 };
 

@@ -9,10 +9,13 @@
 // where a window ends is measured up to where it became idle: no gap is ever cut, so counts,
 // longest, listed gaps and their parts need no joining, and sums of disjoint times add. What a
 // later window asks of the past is carried on as records:
-//   operations  that are not over, the last one of each stream and the last to end on each device
+//   operations  that are not over, the last one of each stream and the last to end on each device;
+//               where streams wait for others, those that were not over when the first call was
+//               made whose work is still to be measured
 //   calls       that are not over; those of open gaps; each thread's last one, last blocking one,
 //               last submission and last ordering call; submissions whose work has not come yet,
-//               and those of many operations (graphs, copies) of which some came in the window
+//               and those of many operations (graphs, copies) of which some came in the window;
+//               those in or between which samples were taken that may still be asked for
 //   others      stream-waits that no operation of their stream has followed, the last record of
 //               each CUDA event, operations without times until their stream goes on
 // and as state: what is left of a blocking call to be charged (rule 6), sums, places, wait rows.
@@ -22,10 +25,10 @@
 // further back or ahead than the windows at hand:
 //   - work that starts further before its call than is looked ahead, or a wait whose thread's next
 //     submission starts that long after a later one
-//   - a dependency on work that was over before the records at hand begin
+//   - a dependency of work that was submitted more than 3 s or 65,536 calls before its window
 //   - kernels of one call, outside of graphs, that start further apart than is looked ahead
 //   - host samples speak for kSampleReachNs around them, those between two calls for time between
-//     two like them: where windows are shorter than that, or the second call lies behind the
+//     two like them: where two windows are shorter than that, or the second call lies behind the
 //     records at hand, a line may be that of another sample or of none
 //   - an idle time in which more than WindowLimits::most_calls calls were made by others: it is
 //     cut, what lies before the cut is `unknown`, and the count of gaps is one too high (cut_gaps)

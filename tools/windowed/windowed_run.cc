@@ -121,7 +121,8 @@ absl::StatusOr<WindowedRun> LoadInWindows(const InputFiles& files, const Windowe
     copy.operations.push_back(count == outline->loader->operations().end() ? 0 : count->second);
   }
   run.timeline.samples = {};
-  const int64_t least_ns = copy.timeline.samples.empty() ? 0 : kSampleReachNs;
+  // Two windows are looked ahead then.
+  const int64_t least_ns = copy.timeline.samples.empty() ? 0 : kSampleReachNs / 2;
 
   WindowReader reader(&*outline, options.records, least_ns);
   RecordWindow window;

@@ -249,5 +249,16 @@ TEST(RandomWindowsWithSamples, KnowACallByTheSampleOfItsEnd) {
   }
 }
 
+// The call that ends a stretch in which a sample was taken begins behind the next window.
+TEST(RandomWindowsWithSamples, LookTwoWindowsAhead) {
+  constexpr int64_t kTick = 40'000'000;
+  for (const uint32_t seed : {7'521u, 8'786u, 9'400u}) {
+    SCOPED_TRACE(seed);
+    Case c = RandomTimeline(seed, kTick, true).Make();
+    c.options.min_gap_ns = 0;
+    ExpectSameAsWhole(c.timeline, c.options, Horizons(seed, kTick));
+  }
+}
+
 }  // namespace
 }  // namespace gpuprobe::tools
