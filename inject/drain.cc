@@ -486,6 +486,11 @@ void Drain::PrintLine() {
                       run.directory);
   }
   if (n <= 0 || static_cast<size_t>(n) >= sizeof line) return;
+  // A folder's name may hold anything; the line stays one, and the terminal as it is.
+  for (int i = 0; i < n - 1; ++i) {
+    const auto byte = static_cast<unsigned char>(line[i]);
+    if (byte < 0x20 || byte == 0x7f) line[i] = '?';
+  }
   if (write(2, line, static_cast<size_t>(n)) < 0) return;  // nobody to tell
 }
 

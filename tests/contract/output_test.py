@@ -135,6 +135,12 @@ class DirectoryTest(OutputTest):
         self.assertEqual(process.returncode, 0)
         self.assertRegex(stdout, rb"\Alaunched=\d+\n\Z")
 
+    def test_the_line_at_the_end_is_one_line_without_control_bytes(self):
+        out = self.root / "a\x1b[31m\nb\x7f"
+        result = self.run_host([LAUNCH, "ms=50"], sim=True, out=out, env={"GPUPROBE_VERBOSE": "1"})
+        self.assertEqual(len(traces.in_folder(out)), 1)
+        self.assertRegex(result.stderr, rb"\Agpuprobe: recorded; [^\x00-\x1f\x7f]*a\?\[31m\?b\?\n\Z")
+
     def test_the_host_changes_its_working_directory(self):
         script = f"cd /; exec {LAUNCH} ms=50"
         result = self.run_host(["sh", "-c", script], sim=True, env={"GPUPROBE_OUT": "mine"})

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tools/format/format_units.h"
+#include "tools/load/late_waits.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -505,6 +506,7 @@ void SampleLoader::Finish(const std::vector<int64_t>& shifts) {
     sample.gil_holder = final(sample.gil_holder);
   }
   SortSamples();
+  SpreadLateWaits(&run_->timeline.samples);
   if (folded_alike_ + folded_others_ > 0) {
     run_->notices.push_back(absl::StrCat(
         "host samples: ", FormatPlural(folded_alike_, "look"),
