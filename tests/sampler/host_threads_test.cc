@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "sampler/python_reader.h"
 #include "sampler/thread_look.h"
 #include "tests/sampler/host_run.h"
 #include "tests/sampler/planted_thread.h"
@@ -337,6 +338,13 @@ TEST(HostSampler, SamplesWithoutASlotAreCounted) {
 
 TEST(HostSampler, StaysWithinItsMemory) {
   EXPECT_LE(HostSampler::MemoryBytes(SamplerOptions()), SamplerOptions().memory_bytes);
+}
+
+TEST(HostSampler, HasRoomForItsOwnStacksAndThoseOfThreeChildren) {
+  SamplerOptions options;
+  const size_t all = HostSampler::MemoryBytes(options);
+  options.python = false;
+  EXPECT_GE((all - HostSampler::MemoryBytes(options)) / PythonReader::MemoryBytes(), 4u);
 }
 
 // ---- Descriptors ----
