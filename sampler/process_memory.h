@@ -40,7 +40,7 @@ class ProcessMemory {
   struct Piece {
     uint64_t address;
     void* out;
-    size_t size;
+    uint32_t size;
     // Read later than the pieces before it. Others may be copied together with a neighbour.
     bool apart = false;
   };

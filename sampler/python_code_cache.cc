@@ -68,7 +68,7 @@ PythonCodeCache::Entry* PythonCodeCache::Find(uint64_t address) const {
 void PythonCodeCache::AddPieces(Check* check, const Check* others, size_t other_count, uint8_t** to,
                                 ProcessMemory::Piece* pieces, size_t* count) const {
   const auto add = [&](uint64_t at, size_t size) {
-    pieces[(*count)++] = {at, *to, size};
+    pieces[(*count)++] = {at, *to, static_cast<uint32_t>(size)};
     *to += size;
   };
   check->own = *to;

@@ -58,9 +58,10 @@ class PythonCodeCache {
   // instruction, is told of at most 80 ms late. (From 3.12 on a number in the fields tells all.)
   static constexpr uint16_t kTrustedLooks = 7;
 
-  // What has to be read to check one object, at most.
+  // What has to be read to check one object, at most: kMaxCodeBytes, two texts of 80 + 64 bytes,
+  // and a line table of 64 + 96 (what PythonLayout lets through, and is compared).
   static constexpr size_t kMaxCheckPieces = 4;
-  static constexpr size_t kMaxCheckBytes = 768;
+  static constexpr size_t kMaxCheckBytes = 704;
 
   // One object that is being checked against what is known of it.
   struct Check {

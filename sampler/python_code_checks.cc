@@ -26,7 +26,7 @@ void PythonCodeChecks::Reset(const ProcessMemory* process, const PythonLayout* l
 }
 
 PythonCodeChecks::Hint* PythonCodeChecks::HintOf(uint64_t thread) const {
-  return &memory_->hints[(thread >> 4) * 0x9E3779B97F4A7C15u >> 59];
+  return &memory_->hints[(thread >> 4) * 0x9E3779B97F4A7C15u >> 60];
 }
 
 // Where the instructions of that object begin.
@@ -65,7 +65,8 @@ void PythonCodeChecks::ForeseeInner(const Inner& inner) {
   const uint64_t begin = offset > kInnerBytes / 2 ? offset - kInnerBytes / 2 : 0;
   inner_begin_ = InstructionsOf(*entry) + begin;
   inner_bytes_ = std::min<uint64_t>(entry->instruction_bytes - begin, kInnerBytes);
-  memory_->wishes[wish_count_++] = {inner_begin_, memory_->inner_image, inner_bytes_};
+  memory_->wishes[wish_count_++] = {inner_begin_, memory_->inner_image,
+                                    static_cast<uint32_t>(inner_bytes_)};
 }
 
 // The object of that frame, if it was read in advance, and as much of it as has to be compared.
@@ -169,8 +170,8 @@ void PythonCodeChecks::Remember(const PythonFrame& innermost, uint64_t instructi
   }
   hint.pays = hint.count > 0 && 4 * met >= 3 * hint.count;
   hint.thread = thread_;
-  hint.count = static_cast<uint32_t>(unique_count);
-  for (size_t i = 0; i < unique_count; ++i) {
+  hint.count = static_cast<uint32_t>(std::min(unique_count, kHintedCodes));
+  for (size_t i = 0; i < hint.count; ++i) {
     hint.codes[i] = m.unique[i].address;
     hint.texts[i] = m.texts[i];
   }

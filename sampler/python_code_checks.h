@@ -27,7 +27,9 @@ namespace gpuprobe::sampler {
 
 class PythonCodeChecks {
  public:
-  static constexpr size_t kHintedThreads = 32, kHintedCodes = kMaxStackDepth;
+  // Of a stack of more functions the inner ones are read in advance. With many more, a process at
+  // the default limit of memory would have room for the stacks of one child less.
+  static constexpr size_t kHintedThreads = 16, kHintedCodes = 32;
   // So much is read around the instruction at which the innermost frame stood.
   static constexpr uint32_t kInnerBytes = 256;
 

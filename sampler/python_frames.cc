@@ -85,7 +85,7 @@ void PythonFrameWalk::BeginReading() {
 }
 
 void PythonFrameWalk::Add(uint64_t address, void* out, size_t size) {
-  memory_->pieces[piece_count_++] = {address, out, size, next_apart_};
+  memory_->pieces[piece_count_++] = {address, out, static_cast<uint32_t>(size), next_apart_};
   next_apart_ = false;
 }
 

@@ -237,7 +237,7 @@ bool PythonReader::State::ReadHeads(bool as_last_time) {
   heads = {};
   size_t count = 0;
   const auto add = [&](uint64_t address, void* out, size_t size) {
-    pieces[count++] = {address, out, size};
+    pieces[count++] = {address, out, static_cast<uint32_t>(size)};
   };
   add(runtime.address + layout.runtime_finalizing, &heads.finalizing, 8);
   add(runtime.address + layout.runtime_interpreters, heads.interpreters, 16);

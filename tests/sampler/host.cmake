@@ -11,5 +11,9 @@ gpuprobe_test(sampler_own_threads_test SOURCES own_threads_test.cc
               LIBS gpuprobe_sampler gpuprobe_proto_read gpuprobe_proto_write Threads::Threads)
 gpuprobe_test(sampler_host_threads_test SOURCES host_threads_test.cc
               LIBS gpuprobe_sampler gpuprobe_proto_read gpuprobe_proto_write Threads::Threads LABELS tsan)
+gpuprobe_test(sampler_host_waits_test SOURCES host_waits_test.cc
+              LIBS gpuprobe_sampler gpuprobe_proto_read gpuprobe_proto_write Threads::Threads LABELS tsan)
+gpuprobe_test(sampler_host_native_test SOURCES host_native_test.cc
+              LIBS gpuprobe_sampler gpuprobe_proto_read gpuprobe_proto_write Threads::Threads LABELS tsan)
 gpuprobe_test(sampler_host_children_test SOURCES host_children_test.cc
               LIBS gpuprobe_sampler gpuprobe_proto_read gpuprobe_proto_write Threads::Threads)

@@ -2,21 +2,11 @@
 // Copyright the gpuprobe authors.
 //
 // What the sampler says about threads whose doings are known: its own process's.
-#include <elf.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <link.h>
-#include <linux/futex.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <pthread.h>
 #include <sched.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,211 +14,17 @@
 #include <atomic>
 #include <cstring>
 #include <ctime>
-#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "sampler/python_reader.h"
 #include "sampler/thread_look.h"
 #include "tests/sampler/host_run.h"
+#include "tests/sampler/planted_thread.h"
 
 namespace gpuprobe::sampler {
 namespace {
-
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::Pair;
-
-// A thread that does `body` until the test lets it go.
-class Planted {
- public:
-  explicit Planted(std::function<void(std::atomic<bool>*)> body, const char* name = "planted") {
-    thread_ = std::thread([this, body, name] {
-      pthread_setname_np(pthread_self(), name);
-      tid_.store(Tid());
-      body(&end_);
-    });
-    while (tid_.load() == 0) std::this_thread::yield();
-  }
-  ~Planted() { End(); }
-  void End() {
-    end_.store(true);
-    if (wake_) wake_();
-    if (thread_.joinable()) thread_.join();
-  }
-  void WakeBy(std::function<void()> wake) { wake_ = std::move(wake); }
-  uint32_t tid() const { return tid_.load(); }
-
- private:
-  std::atomic<uint32_t> tid_{0};
-  std::atomic<bool> end_{false};
-  std::function<void()> wake_;
-  std::thread thread_;
-};
-
-void Spin(std::atomic<bool>* end) {
-  while (!end->load(std::memory_order_relaxed)) {
-  }
-}
-
-void Sleep(std::atomic<bool>* end) {
-  while (!end->load()) usleep(200'000);
-}
-
-bool Unchanged(const SeenSample& s) { return (s.flags & kSampleUnchanged) != 0; }
-
-struct Ends {
-  int fds[2] = {-1, -1};
-  ~Ends() {
-    close(fds[0]);
-    close(fds[1]);
-  }
-};
-
-// Blocks a thread by `block`, and expects the samples to say in what.
-void ExpectBlocked(const std::function<void()>& block, const std::function<void()>& wake,
-                   long number, const std::string& target) {
-  Planted planted([&](std::atomic<bool>*) { block(); });
-  planted.WakeBy(wake);
-  HostRun run;
-  run.sampler().NoteCudaThread(planted.tid());
-  ASSERT_TRUE(run.UntilSamples(planted.tid(), 10));
-  run.Stop();
-  const SeenThread& seen = run.thread(planted.tid());
-  EXPECT_EQ(seen.name, "planted");
-  EXPECT_FALSE(seen.main);
-  // The first look may be early.
-  for (size_t i = 5; i < seen.samples.size(); ++i) {
-    const SeenSample& s = seen.samples[i];
-    EXPECT_EQ(s.state, kStateBlocked);
-    EXPECT_EQ(s.syscall, number);
-    EXPECT_EQ(s.target, target);
-    EXPECT_TRUE(Unchanged(s));
-    EXPECT_EQ(s.cpu_ns, 0u);
-    EXPECT_EQ(s.runnable_ns, 0u);
-    EXPECT_GT(s.interval_ns, 0u);
-  }
-}
-
-TEST(HostSampler, AReadOfAPipeIsBlockedOnAPipe) {
-  Ends pipe_ends;
-  ASSERT_EQ(pipe(pipe_ends.fds), 0);
-  char c;
-  ExpectBlocked([&] { EXPECT_EQ(read(pipe_ends.fds[0], &c, 1), 1); },
-                [&] { EXPECT_EQ(write(pipe_ends.fds[1], "x", 1), 1); }, SYS_read, "pipe");
-}
-
-TEST(HostSampler, AReceiveFromAPairIsBlockedOnAUnixSocket) {
-  Ends pair;
-  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair.fds), 0);
-  char c;
-  ExpectBlocked([&] { EXPECT_EQ(recv(pair.fds[0], &c, 1, 0), 1); },
-                [&] { EXPECT_EQ(send(pair.fds[1], "x", 1, 0), 1); }, SYS_recvfrom, "unix socket");
-}
-
-TEST(HostSampler, AReadOfAPairIsBlockedOnAUnixSocket) {
-  Ends pair;
-  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair.fds), 0);
-  char c;
-  ExpectBlocked([&] { EXPECT_EQ(read(pair.fds[0], &c, 1), 1); },
-                [&] { EXPECT_EQ(send(pair.fds[1], "x", 1, 0), 1); }, SYS_read, "unix socket");
-}
-
-TEST(HostSampler, AReceiveOverTheNetworkIsBlockedOnASocket) {
-  const int fd = socket(AF_INET, SOCK_DGRAM, 0);
-  struct sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* name = reinterpret_cast<struct sockaddr*>(&address);
-  ASSERT_EQ(bind(fd, name, size), 0);
-  ASSERT_EQ(getsockname(fd, name, &size), 0);
-  char c;
-  ExpectBlocked([&] { EXPECT_EQ(recv(fd, &c, 1, 0), 1); },
-                [&] { EXPECT_EQ(sendto(fd, "x", 1, 0, name, size), 1); }, SYS_recvfrom, "socket");
-  close(fd);
-}
-
-TEST(HostSampler, APollOfOneKindNamesIt) {
-  const int event = eventfd(0, 0);
-  ExpectBlocked(
-      [&] {
-        struct pollfd entries[2] = {{event, POLLIN, 0}, {-1, POLLIN, 0}};
-        EXPECT_EQ(poll(entries, 2, -1), 1);
-      },
-      [&] { EXPECT_EQ(eventfd_write(event, 1), 0); }, SYS_poll, "eventfd");
-  close(event);
-}
-
-TEST(HostSampler, APollOfSeveralKindsSaysSo) {
-  const int event = eventfd(0, 0);
-  Ends pipe_ends;
-  ASSERT_EQ(pipe(pipe_ends.fds), 0);
-  ExpectBlocked(
-      [&] {
-        struct pollfd entries[2] = {{event, POLLIN, 0}, {pipe_ends.fds[0], POLLIN, 0}};
-        EXPECT_EQ(poll(entries, 2, -1), 1);
-      },
-      [&] { EXPECT_EQ(eventfd_write(event, 1), 0); }, SYS_poll, "several");
-  close(event);
-}
-
-TEST(HostSampler, ASelectNamesWhatIsInItsSets) {
-  Ends pipe_ends;
-  ASSERT_EQ(pipe(pipe_ends.fds), 0);
-  ExpectBlocked(
-      [&] {
-        fd_set set;
-        FD_ZERO(&set);
-        FD_SET(pipe_ends.fds[0], &set);
-        EXPECT_EQ(syscall(SYS_select, pipe_ends.fds[0] + 1, &set, nullptr, nullptr, nullptr), 1);
-      },
-      [&] { EXPECT_EQ(write(pipe_ends.fds[1], "x", 1), 1); }, SYS_select, "pipe");
-}
-
-TEST(HostSampler, AnEpollIsOne) {
-  const int event = eventfd(0, 0), epoll = epoll_create1(0);
-  struct epoll_event wanted = {EPOLLIN, {}};
-  ASSERT_EQ(epoll_ctl(epoll, EPOLL_CTL_ADD, event, &wanted), 0);
-  ExpectBlocked(
-      [&] {
-        struct epoll_event got;
-        EXPECT_EQ(epoll_wait(epoll, &got, 1, -1), 1);
-      },
-      [&] { EXPECT_EQ(eventfd_write(event, 1), 0); }, SYS_epoll_wait, "epoll");
-  close(epoll);
-  close(event);
-}
-
-TEST(HostSampler, AFutexIsAFutex) {
-  std::atomic<uint32_t> word{0};
-  ExpectBlocked(
-      [&] {
-        while (word.load() == 0)
-          syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, nullptr, nullptr, 0);
-      },
-      [&] {
-        word.store(1);
-        syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
-      },
-      SYS_futex, "futex");
-}
-
-TEST(HostSampler, ASleepIsASleep) {
-  Planted planted(&Sleep);
-  HostRun run;
-  run.sampler().NoteCudaThread(planted.tid());
-  ASSERT_TRUE(run.UntilSamples(planted.tid(), 100));
-  run.Stop();
-  const SeenThread& seen = run.thread(planted.tid());
-  // It wakes five times a second: most samples are the same as the one before, and some are not.
-  EXPECT_GT(seen.Count(&Unchanged), seen.samples.size() / 2);
-  EXPECT_LT(seen.Count(&Unchanged), seen.samples.size());
-  EXPECT_GT(seen.Count([](const SeenSample& s) {
-    return s.syscall == SYS_clock_nanosleep && s.target == "nanosleep";
-  }),
-            seen.samples.size() * 9 / 10);
-}
 
 TEST(HostSampler, ASpinningThreadRunsAndIsBilledForIt) {
   Planted planted(&Spin);
@@ -512,105 +308,6 @@ TEST(HostSampler, FiveHundredThreadsFitIntoTheRound) {
   for (std::thread& thread : threads) thread.join();
 }
 
-bool EndsIn(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
-// A sanitizer's own library is what such code stands in most of the time.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-
-TEST(HostSampler, NativeCodeOfARunningThreadIsNamed) {
-  if (kSanitized) GTEST_SKIP() << "instrumented";
-  Planted busy(&Spin);
-  HostRun run;
-  run.sampler().NoteCudaThread(busy.tid());
-  // Where it may not be asked for a note says so. A thread that gets little of a CPU is read at few
-  // looks.
-  std::string forbidden;
-  const auto is_forbidden = [&] {
-    const auto it = run.processes().find(static_cast<uint32_t>(getpid()));
-    if (it == run.processes().end()) return false;
-    for (const std::string& note : it->second.unreadable()) {
-      if (note.find("perf_event_open") != std::string::npos) forbidden = note;
-    }
-    return !forbidden.empty();
-  };
-  const auto is_named = [](const SeenSample& s) {
-    return !s.stack.empty() && EndsIn(s.stack[0], "sampler_host_threads_test");
-  };
-  EXPECT_TRUE(
-      run.Until([&] { return is_forbidden() || run.thread(busy.tid()).Count(is_named) >= 20; }));
-  if (!forbidden.empty()) GTEST_SKIP() << forbidden;
-}
-
-TEST(HostSampler, NativeCodeOfABlockedThreadIsNamed) {
-  if (kSanitized) GTEST_SKIP() << "instrumented";
-  Planted idle(&Sleep);
-  HostRun run;
-  run.sampler().NoteCudaThread(idle.tid());
-  ASSERT_TRUE(run.UntilSamples(idle.tid(), 20));
-  run.Stop();
-  const SeenSample& last = run.thread(idle.tid()).samples.back();
-  ASSERT_FALSE(last.stack.empty());
-  EXPECT_TRUE(EndsIn(last.stack[0], "sampler_host_threads_test")) << last.stack[0];
-}
-
-// The build id of the program itself, as the loader has it.
-std::string OwnBuildId() {
-  std::string id;
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, size_t, void* out) {
-        for (int i = 0; i < info->dlpi_phnum; ++i) {
-          const ElfW(Phdr)& segment = info->dlpi_phdr[i];
-          if (segment.p_type != PT_NOTE || segment.p_align == 8) continue;
-          const char* at = reinterpret_cast<const char*>(info->dlpi_addr + segment.p_vaddr);
-          for (const char* end = at + segment.p_memsz; at < end;) {
-            ElfW(Nhdr) note;
-            std::memcpy(&note, at, sizeof note);
-            const char* content = at + sizeof note + (note.n_namesz + 3) / 4 * 4;
-            if (note.n_type == NT_GNU_BUILD_ID) {
-              static_cast<std::string*>(out)->assign(content, note.n_descsz);
-            }
-            at = content + (note.n_descsz + 3) / 4 * 4;
-          }
-        }
-        return 1;  // the program comes first
-      },
-      &id);
-  return id;
-}
-
-TEST(HostSampler, AModuleHasItsBuildIdInEveryPiece) {
-  if (kSanitized) GTEST_SKIP() << "instrumented";
-  const std::string own = OwnBuildId();
-  if (own.empty()) GTEST_SKIP() << "linked without a build id";
-  Planted idle(&Sleep);
-  HostRun run;
-  run.sampler().NoteCudaThread(idle.tid());
-  ASSERT_TRUE(run.UntilSamples(idle.tid(), 20));
-  run.Stop();
-  const std::string& path = run.thread(idle.tid()).samples.back().stack.at(0);
-  ASSERT_GT(run.pieces(), 1u);
-  EXPECT_THAT(run.modules(), Contains(Pair(path, ElementsAre(own))));
-}
-
-TEST(HostSampler, NativeCodeIsLeftOutWhereItIsNotWanted) {
-  Planted busy(&Spin), idle(&Sleep);
-  SamplerOptions options;
-  options.native = false;
-  HostRun run(options);
-  run.sampler().NoteCudaThread(busy.tid());
-  run.sampler().NoteCudaThread(idle.tid());
-  ASSERT_TRUE(run.UntilSamples(busy.tid(), 30));
-  for (const uint32_t tid : {busy.tid(), idle.tid()}) {
-    EXPECT_EQ(run.thread(tid).Count([](const SeenSample& s) { return !s.stack.empty(); }), 0u);
-  }
-}
-
 TEST(HostSampler, OffMeansNoSample) {
   SamplerOptions options;
   options.hz = 0;
@@ -641,6 +338,13 @@ TEST(HostSampler, SamplesWithoutASlotAreCounted) {
 
 TEST(HostSampler, StaysWithinItsMemory) {
   EXPECT_LE(HostSampler::MemoryBytes(SamplerOptions()), SamplerOptions().memory_bytes);
+}
+
+TEST(HostSampler, HasRoomForItsOwnStacksAndThoseOfThreeChildren) {
+  SamplerOptions options;
+  const size_t all = HostSampler::MemoryBytes(options);
+  options.python = false;
+  EXPECT_GE((all - HostSampler::MemoryBytes(options)) / PythonReader::MemoryBytes(), 4u);
 }
 
 // ---- Descriptors ----

@@ -284,7 +284,8 @@ TEST(ProcessMemoryRead, TellsHowManyPiecesThereAreUpToAHole) {
     std::vector<ProcessMemory::Piece> pieces;
     for (size_t i = 0; i < kCount; ++i) {
       out[i].assign(places[i].size + 1, 0xEE);
-      pieces.push_back({base + places[i].at, out[i].data(), places[i].size, apart});
+      pieces.push_back(
+          {base + places[i].at, out[i].data(), static_cast<uint32_t>(places[i].size), apart});
     }
     const uint64_t before = ProcessMemory::calls();
     EXPECT_EQ(memory.ReadPiecesUpTo(pieces.data(), kCount), kCount);
