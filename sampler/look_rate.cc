@@ -20,8 +20,9 @@ constexpr uint32_t kBusyPerTick = 16;
 // Leaving fewer than these out saves next to nothing.
 constexpr uint32_t kManyBusy = 4;
 
-// Of the budget, where the rate is lowered: what one window takes differs from the next, and with
-// 95 a loop was measured at 0.50 to 0.52 % of a core for a budget of 0.5 %.
+// Of the budget, where the rate is lowered: what one window takes differs from the next. With 90,
+// loops were measured at 0.42 to 0.44 % of a core for a budget of 0.5 % (bench/gpu/sampler_cost.py
+// on an H200's host); with 95 ten seconds in which looks become dear can take 0.51.
 constexpr int64_t kAimPercent = 90;
 // Windows that the needed slowdown is an average of, rising and falling: finding the interpreter
 // and reading the maps cost some milliseconds, once.
