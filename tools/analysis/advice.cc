@@ -10,7 +10,13 @@
 namespace gpuprobe::tools {
 namespace {
 
+// The call that has most of the site's time: one line of code may make several (cuDNN's first
+// convolution allocates, frees and launches).
 const ApiSymbol* SymbolOf(const Timeline& timeline, const SiteTotal& site) {
+  const std::string most = site.detail.substr(0, site.detail.find_first_of(", "));
+  for (const ApiSymbol& symbol : timeline.symbols) {
+    if (symbol.name == most) return &symbol;
+  }
   if (site.example_call < 0) return nullptr;
   const int32_t symbol = timeline.calls[static_cast<size_t>(site.example_call)].symbol;
   return symbol < 0 ? nullptr : &timeline.symbols[static_cast<size_t>(symbol)];

@@ -84,7 +84,10 @@ struct SiteTotal {
   uint64_t count = 0;
   int64_t longest_ns = 0;
   int32_t example_call = -1;  // index in Timeline::calls: evidence of the first of these parts
-  std::string detail;  // what it stood in there: "queue.get, blocked in a pipe read"; may be empty
+  // What it stood in there, of several the one with most of the time, and how much that is:
+  // "queue.get, blocked in a pipe read"; may be empty.
+  std::string detail;
+  int64_t detail_ns = 0;
   uint64_t samples = 0;  // host samples that name it; 0: the calls alone
 };
 

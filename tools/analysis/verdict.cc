@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,9 @@ bool IsLoading(const Timeline& timeline, const GapPart& part) {
 }
 
 namespace {
+
+// Of the growth of slow steps: what is as much as the largest part, for PlaceOfStall().
+constexpr double kAboutAsMuch = 0.8;
 
 // What the slow steps of a rhythm have more idle time than the others; `device`: the one with most.
 struct Stall {
@@ -134,7 +138,10 @@ class Judgement {
   }
 
   void NameRunnerUp() {
-    const Cause next = LargestCause(judged_);
+    std::vector<Cause> named = judged_;
+    // Idle time behind the copies that the verdict is about has the same remedy.
+    if (verdict_.kind == "pageable_copy") named.push_back(Cause::kPageableCopy);
+    const Cause next = LargestCause(named);
     if (sums_.Of(next) < kRunnerUpShare * steady_ns_ || sums_.Of(next) == 0) return;
     // Without the thread: the line has to fit beside the bound, and the tables tell it.
     const std::string& where = sums_.TopSite(next).where;
@@ -173,8 +180,8 @@ class Judgement {
   void GpuBound() {
     verdict_.kind = "gpu_bound";
     verdict_.headline = "GPU-bound: the GPU was busy " + PercentText(sums_.busy_ns, steady_ns_) +
-                        " of " + TimeText() + "; handing it work faster cannot gain more than " +
-                        PercentText(sums_.IdleNs(), steady_ns_) + ".";
+                        " of " + TimeText() + "; handing it work faster saves " +
+                        PercentText(sums_.IdleNs(), steady_ns_) + " of that at most.";
     verdict_.evidence = BusyParts() + "; " + CountText(sums_.kernels, "kernel") + " of " +
                         DurationText(MeanKernelNs()) + " on average";
     verdict_.bound_if = "without any idle time";
@@ -196,11 +203,18 @@ class Judgement {
 
   void Communication() {
     verdict_.kind = "communication";
-    verdict_.headline = "Communication-bound: for " +
+    const int64_t unknown_ns = sums_.Of(Cause::kUnknown);
+    const bool more_unknown = unknown_ns > sums_.communication_ns;
+    verdict_.headline = std::string("Communication-bound") +
+                        (more_unknown ? ", as far as is known: for " : ": for ") +
                         PercentText(sums_.communication_ns, steady_ns_) + " of " + TimeText() +
                         " collectives ran and nothing else";
     verdict_.evidence = "compute " + PercentText(sums_.compute_ns, steady_ns_) + ", idle " +
                         PercentText(sums_.IdleNs(), steady_ns_);
+    if (more_unknown) {
+      verdict_.evidence +=
+          ", for " + PercentText(unknown_ns, steady_ns_) + " without a known cause";
+    }
     verdict_.action = "overlap collectives with compute, or send less";
     if (analysis_.ranks) {
       verdict_.headline += ", waiting for the last rank to enter for " +
@@ -323,25 +337,62 @@ class Judgement {
     verdict_.action =
         "pinned memory and asynchronous copies" + AtCode(site) +
         " (pin_memory=True and non_blocking=True in PyTorch), so that they overlap with kernels";
-    SetBound(sums_.copy_ns);
+    SetBound(sums_.copy_ns + sums_.Of(Cause::kPageableCopy));
     return true;
+  }
+
+  // "train.py:27 in main" -> "train.py in main"
+  static std::string FunctionOf(const std::string& where) {
+    const size_t colon = where.find(':'), name = where.find(" in ");
+    if (!IsCode(where) || colon == where.npos || name == where.npos || name < colon) return where;
+    return where.substr(0, colon) + where.substr(name);
+  }
+
+  // Which of the parts that grew the steps are slow for: the largest; of about as much the one in
+  // the function that does most of different kinds there. A checkpoint copies, writes and waits,
+  // and is followed by what the next wait of the loop is charged with. nullptr: GPU work alone.
+  static const StepGrowth* PlaceOfStall(const std::vector<StepGrowth>& growth) {
+    struct Function {
+      int64_t extra_ns = 0;
+      size_t parts = 0;
+      const StepGrowth* most = nullptr;
+    };
+    std::map<std::string, Function> functions;
+    int64_t largest_ns = 0;
+    for (const StepGrowth& part : growth) {
+      if (!part.cause.has_value()) continue;
+      Function& function = functions[FunctionOf(part.where)];
+      function.extra_ns += part.extra_ns;
+      ++function.parts;
+      if (function.most == nullptr) function.most = &part;
+      largest_ns = std::max(largest_ns, function.extra_ns);
+    }
+    const Function* best = nullptr;
+    for (const auto& [name, function] : functions) {
+      if (function.extra_ns < kAboutAsMuch * static_cast<double>(largest_ns)) continue;
+      if (best == nullptr || function.parts > best->parts ||
+          (function.parts == best->parts && function.extra_ns > best->extra_ns)) {
+        best = &function;
+      }
+    }
+    return best == nullptr ? nullptr : best->most;
   }
 
   // One step in N, again and again.
   bool IsStalled() {
     const Stall stall = MeasureStalls(analysis_);
     if (stall.device == nullptr || stall.total_ns < kStallShare * sums_.IdleNs()) return false;
-    const std::vector<StepGrowth>& growth = stall.device->growth;
-    const auto found = std::find_if(growth.begin(), growth.end(),
-                                    [](const StepGrowth& g) { return g.cause.has_value(); });
-    if (found == growth.end()) return false;
+    const StepGrowth* found = PlaceOfStall(stall.device->growth);
+    if (found == nullptr) return false;
     const StepGrowth& most = *found;
     // Work that comes in bursts is the input's fault.
     if (*most.cause == Cause::kInputWait || *most.cause == Cause::kRequestWait ||
         *most.cause == Cause::kUnknown) {
       return false;
     }
-    judged_ = {*most.cause};
+    for (const StepGrowth& part : stall.device->growth) {
+      if (part.cause.has_value()) judged_.push_back(*part.cause);
+    }
     const DeviceSteps& steps = *stall.device;
     verdict_.kind = "periodic_stall";
     verdict_.headline = "Periodic stall: the GPU was idle " +
@@ -374,9 +425,9 @@ class Judgement {
     const std::string all = DurationText(sums_.Of(cause));
     const std::string of = DurationText(site.total_ns) == all ? "" : " of " + all;
     verdict_.where = site.where;
-    verdict_.evidence = site.where + (site.detail.empty() ? "" : " (" + site.detail + ")") + ": " +
-                        DurationText(site.total_ns) + of + " in " + CountText(site.count, "gap") +
-                        ", the longest " + DurationText(site.longest_ns);
+    verdict_.evidence = site.where + DetailText(cause, site) + ": " + DurationText(site.total_ns) +
+                        of + " in " + CountText(site.count, "gap") + ", the longest " +
+                        DurationText(site.longest_ns);
     const CauseTotal* total = sums_.largest[static_cast<size_t>(cause)];
     if (total != nullptr) {
       for (const Meanwhile& group : total->meanwhile) {
@@ -387,6 +438,14 @@ class Judgement {
     const int64_t also_ns = AddTheLinesOther(cause);
     SetBound(sums_.Of(cause) + also_ns);
     Describe(cause, opening);
+  }
+
+  // " (cudaFree, empty_cache)"; with its share, where the line makes other calls as well.
+  static std::string DetailText(Cause cause, const SiteTotal& site) {
+    if (site.detail.empty()) return "";
+    const bool mostly = cause == Cause::kBlockingApi && site.detail_ns * 10 < site.total_ns * 9;
+    return " (" + site.detail +
+           (mostly ? ", for " + PercentText(site.detail_ns, site.total_ns) + " of it)" : ")");
   }
 
   // A line of Python runs bytecode and the C functions that it calls (`ord` a million times is a
@@ -422,7 +481,7 @@ class Judgement {
         Say("synchronisation", "Synchronisation", opening,
             "the host had waited for the GPU and had nothing queued",
             AdviceForSync(timeline_, site));
-        return AddCallsOf(ApiOf(timeline_, site));
+        return AddCallsOf(site);
       case Cause::kBlockingApi:
         return BlockingApi(opening, site);
       case Cause::kLaunchBound:
@@ -434,7 +493,7 @@ class Judgement {
       case Cause::kPageableCopy:
         Say("pageable_copy", "Pageable or synchronous copies", opening,
             "the host was inside or behind a copy that blocks it", AdviceForPageableCopy(site));
-        return AddCallsOf(ApiOf(timeline_, site));
+        return AddCallsOf(site);
       case Cause::kDependency:
         return Say("dependency", "Dependency", opening,
                    "the next operation was queued and waited for another stream",
@@ -532,15 +591,17 @@ class Judgement {
       Say("blocking_api", "Blocking API", opening, "the host was inside CUDA calls that block it",
           AdviceForBlockingApi(timeline_, site));
     }
-    AddCallsOf(ApiOf(timeline_, site));
+    AddCallsOf(site);
   }
 
-  // Totals of a call's rows among the waits.
-  void AddCallsOf(const std::string& api) {
+  // Totals of the site's call among the waits: of its rows there, where the line of code is known.
+  void AddCallsOf(const SiteTotal& site) {
+    const std::string api = ApiOf(timeline_, site);
+    const bool has_line = !site.detail.empty();
     uint64_t count = 0;
     int64_t blocked_ns = 0, busy_ns = 0;
     for (const WaitRow& row : analysis_.waits) {
-      if (row.api != api) continue;
+      if (row.api != api || (has_line && row.where != site.where)) continue;
       count += row.count;
       blocked_ns += row.total_ns;
       busy_ns += row.device_busy_ns;

@@ -92,12 +92,19 @@ std::vector<CauseTotal> CauseTotals::Take(const std::vector<std::string>& places
       const Site& site = sites_[c][place];
       if (site.count == 0) continue;
       SiteTotal& row = total.sites.emplace_back();
-      row = {places[place], site.total_ns, site.count, site.longest_ns, site.example_call};
+      row.where = places[place];
+      row.total_ns = site.total_ns;
+      row.count = site.count;
+      row.longest_ns = site.longest_ns;
+      row.example_call = site.example_call;
       row.samples = site.samples;
       const auto most = std::max_element(  // the first of equals
           site.details.begin(), site.details.end(),
           [](const auto& a, const auto& b) { return a.second < b.second; });
-      if (most != site.details.end()) row.detail = details[most->first];
+      if (most != site.details.end()) {
+        row.detail = details[most->first];
+        row.detail_ns = most->second;
+      }
     }
     std::stable_sort(total.sites.begin(), total.sites.end(),
                      [](const auto& a, const auto& b) { return a.total_ns > b.total_ns; });

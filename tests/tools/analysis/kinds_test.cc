@@ -16,9 +16,9 @@
 #include "tests/tools/timeline_builder.h"
 #include "tools/analysis/advice.h"
 #include "tools/analysis/analysis.h"
-#include "tools/steps/step_figures.h"
 #include "tools/analysis/verdict.h"
 #include "tools/analysis/verdict_facts.h"
+#include "tools/steps/step_figures.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -357,6 +357,37 @@ TEST(Kinds, TheRunnerUpHasItsParts) {
   EXPECT_EQ(v.runner_up_where, "train.py:31 in main");
 }
 
+// calls of a line
+
+// A line may make several calls, and a call be made by several lines.
+TEST(Kinds, CallsThatAreQuotedAreThoseOfTheLine) {
+  Made made(Cause::kBlockingApi, "net.py:9 in conv", "cudaFree, cudnn.so+0x12");
+  made.Through("cudaMalloc", CallClass::kAlloc);
+  made.timeline.symbols.push_back({"cudaFree", CallClass::kFree, false});
+  SiteTotal& site = made.cause().sites[0];
+  site.detail_ns = site.total_ns * 6 / 10;
+  WaitRow row;
+  row.api = "cudaFree";
+  row.where = "train.py:70 in main";
+  row.count = 7;
+  row.total_ns = 70 * kMs;
+  made.analysis.waits.push_back(row);
+  Verdict v = made.Judged();
+  EXPECT_EQ(v.evidence,
+            "net.py:9 in conv (cudaFree, cudnn.so+0x12, for 60 % of it): 800 ms in 50 gaps, the "
+            "longest 20.0 ms");
+  EXPECT_EQ(v.action,
+            "keep device memory instead of calling cudaFree at net.py:9 in conv in the loop: a "
+            "caching allocator, or buffers allocated once");
+  row.where = "net.py:9 in conv";
+  row.count = 3;
+  made.analysis.waits.push_back(row);
+  site.detail_ns = site.total_ns;
+  v = made.Judged();
+  EXPECT_TRUE(Contains(v.evidence, "(cudaFree, cudnn.so+0x12): 800 ms")) << v.evidence;
+  EXPECT_TRUE(Contains(v.evidence, "; 3 calls (3 a second) blocked 70.0 ms")) << v.evidence;
+}
+
 // periodic stalls
 
 // 100 steps of 8 ms, 2 ms of it idle; every `period`-th idles 60 ms more for `cause`.
@@ -397,6 +428,24 @@ TEST(Kinds, PeriodicStallOfOneStepInN) {
             "write in the background (train.py:55 in save on a copy, in another thread), or less "
             "often");
   EXPECT_NEAR(v.upper_bound_speedup, 1.0 / (1.0 - 0.6), 1e-9);
+}
+
+// A checkpoint copies, writes and waits; the wait of the loop that comes before it is charged with
+// some of that.
+TEST(Kinds, AStallIsOfTheFunctionThatDoesMostOfDifferentKinds) {
+  Made made = Stalled(10, Cause::kSynchronisation);
+  made.analysis.steps[0].growth = {{Cause::kSynchronisation, 30 * kMs, "train.py:40 in main"},
+                                   {Cause::kPageableCopy, 20 * kMs, "train.py:52 in save"},
+                                   {Cause::kHostNative, 9 * kMs, "train.py:55 in save"}};
+  Verdict v = made.Judged();
+  EXPECT_EQ(v.kind, "periodic_stall");
+  EXPECT_EQ(v.where, "train.py:52 in save");
+  EXPECT_EQ(v.action,
+            "write in the background (train.py:52 in save on a copy, in another thread), or less "
+            "often");
+  EXPECT_EQ(v.runner_up, "");                            // none of the three is a second finding
+  made.analysis.steps[0].growth[0].extra_ns = 40 * kMs;  // the rest is less than 0.8 of that
+  EXPECT_EQ(made.Judged().where, "train.py:40 in main");
 }
 
 TEST(Kinds, ARhythmOfTheInputIsInputWait) {
