@@ -21,6 +21,12 @@ struct Doing {
   struct Line {
     int64_t ns = 0;
     int64_t awake_ns = 0;  // by looks that found it running or in line for a CPU
+    int64_t lock_ns = 0;   // ... that found it waiting for the lock of a file
+    void Add(const Line& other) {
+      ns += other.ns;
+      awake_ns += other.awake_ns;
+      lock_ns += other.lock_ns;
+    }
   };
   std::map<int32_t, Line> lines;  // by stack node of the site
 
@@ -29,10 +35,7 @@ struct Doing {
     cpu_ns += other.cpu_ns;
     runnable_ns += other.runnable_ns;
     samples += other.samples;
-    for (const auto& [node, line] : other.lines) {
-      lines[node].ns += line.ns;
-      lines[node].awake_ns += line.awake_ns;
-    }
+    for (const auto& [node, line] : other.lines) lines[node].Add(line);
   }
   double Busy() const {
     return looked_ns == 0
@@ -46,7 +49,8 @@ int64_t Share(int64_t part, int64_t of, int64_t whole) {
 }
 
 // `overlap_ns` of the sample's interval counts.
-void AddSample(const HostSample& sample, int64_t overlap_ns, int32_t site, Doing* doing) {
+void AddSample(const HostSample& sample, int64_t overlap_ns, int32_t site, bool file_lock,
+               Doing* doing) {
   if (overlap_ns <= 0 || sample.interval_ns <= 0) return;
   const int64_t cpu_ns = std::clamp<int64_t>(sample.cpu_ns, 0, sample.interval_ns);
   const int64_t runnable_ns =
@@ -60,6 +64,7 @@ void AddSample(const HostSample& sample, int64_t overlap_ns, int32_t site, Doing
   line.ns += overlap_ns;
   if (sample.state == HostState::kRunning || sample.state == HostState::kUnknown)
     line.awake_ns += overlap_ns;
+  if (file_lock) line.lock_ns += overlap_ns;
 }
 
 class Observer {
@@ -118,7 +123,8 @@ class Observer {
       const HostSample& s = timeline_.samples[look];
       const int32_t site = evidence_.sites.SiteOf(s.stack);
       if (s.interval_ns > 0) {
-        AddSample(s, ns, site, &held.doing);  // its shares, for the time that it was waited for
+        AddSample(s, ns, site, false,
+                  &held.doing);  // its shares, for the time that it was waited for
       } else {
         ++held.doing.samples;
         if (site >= 0) held.doing.lines[site].ns += ns;
@@ -150,8 +156,10 @@ class Observer {
     for (; at != samples.end(); ++at) {
       // Intervals do not overlap: from here on they begin later still.
       if (at->time_ns - at->interval_ns >= bounds.end_ns) break;
+      const auto index = static_cast<int32_t>(&*at - timeline_.samples.data());
       AddSample(*at, when.Overlap(at->time_ns - at->interval_ns, at->time_ns),
-                evidence_.sites.SiteOf(at->stack), &doing);
+                evidence_.sites.SiteOf(at->stack),
+                evidence_.judge.WaitOf(index) == WaitKind::kFileLock, &doing);
     }
     return doing;
   }
@@ -221,15 +229,13 @@ class Observer {
     int64_t all_ns = doing.looked_ns;
     int64_t lines_ns = 0;
     for (const auto& [node, line] : doing.lines) {
-      Doing::Line& sum = by_text[evidence_.sites.TextOf(node)];
-      sum.ns += line.ns;
-      sum.awake_ns += line.awake_ns;
+      by_text[evidence_.sites.TextOf(node)].Add(line);
       lines_ns += line.ns;
     }
     all_ns = std::max(all_ns, lines_ns);
     for (const auto& [where, line] : by_text) {
       result.sites.push_back({where, static_cast<double>(line.ns) / static_cast<double>(all_ns),
-                              line.awake_ns * 2 >= line.ns});
+                              line.awake_ns * 2 >= line.ns, line.lock_ns * 2 >= line.ns});
     }
     std::stable_sort(result.sites.begin(), result.sites.end(),
                      [](const auto& a, const auto& b) { return a.share > b.share; });
