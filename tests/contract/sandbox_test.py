@@ -44,6 +44,7 @@ class SandboxTest(host.ContractTest):
                           "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGSYS})\n"
                           "work(100)\n"
                           "os.kill(os.getpid(), signal.SIGSYS)\n"
+                          "time.sleep(0.2)\n"  # whoever takes it first
                           "got = signal.sigtimedwait({signal.SIGSYS}, 10)\n"
                           "print('signal=%d' % (got.si_signo if got else 0))\n")
         result = self.check([sys.executable, script])
