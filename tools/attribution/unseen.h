@@ -22,7 +22,7 @@ inline constexpr const char* kNobodyRecorded = "no process was being recorded";
 
 // The place of idle time in which the process that feeds the device could not run at all.
 inline constexpr const char* kProcessStopped =
-    "the process was stopped (by a signal, a debugger or a freezer)";
+    "the process was stopped (signal, debugger or freezer)";
 
 // id: the place (Places) that says why. Blind times are those of every process in scope that uses
 // the device: its missing work could have run there, whosever operation came next.

@@ -479,8 +479,7 @@ TEST_F(HostTime, WhileTheProcessWasStoppedItIsNotKnownWhatItWouldHaveDone) {
   stopped.runnable_ns = 50 * kMs;
   Blocked(85, line, kNanosleep, "nanosleep");
   EXPECT_EQ(Parts(), (Lines{"10-30 host_native: train.py:27 in main",
-                            "30-80 unknown: the process was stopped (by a signal, a debugger or a "
-                            "freezer)",
+                            "30-80 unknown: the process was stopped (signal, debugger or freezer)",
                             "80-100 host_native: train.py:27 in main"}));
 }
 
