@@ -20,12 +20,18 @@ constexpr uint32_t kBusyPerTick = 16;
 // Leaving fewer than these out saves next to nothing.
 constexpr uint32_t kManyBusy = 4;
 
-// Of the budget, where the rate is lowered: what one window takes differs from the next, and with
-// 95 a loop was measured at 0.50 to 0.52 % of a core for a budget of 0.5 %.
+// Of the budget, where the rate is lowered: what one window takes differs from the next. With 90,
+// loops were measured at 0.42 to 0.44 % of a core for a budget of 0.5 % (bench/gpu/sampler_cost.py
+// on an H200's host); with 95 ten seconds in which looks become dear can take 0.51.
 constexpr int64_t kAimPercent = 90;
 // Windows that the needed slowdown is an average of, rising and falling: finding the interpreter
 // and reading the maps cost some milliseconds, once.
 constexpr int64_t kRisingWindows = 4, kFallingWindows = 2;
+
+// While the average follows a host whose looks have become dear, and where it falls faster than it
+// rises, more is spent than aimed at: 0.49 to 0.54 % of a core on an H200's host. That is saved
+// again: half as often, if it is what this many windows may take.
+constexpr int64_t kWindowsToSaveIn = 3, kMostDebtWindows = 4;
 
 }  // namespace
 
@@ -61,12 +67,16 @@ void LookRate::NoteTick(bool any_has_run, int64_t now_ns) {
 }
 
 // Costs go with the rate: at full rate they are slowdown_ times as much.
-void LookRate::SlowDown(int64_t own_ppm, uint32_t busy_count) {
-  const int64_t full_ppm = own_ppm * slowdown_ / kPermille;
-  const int64_t needed = full_ppm * kPermille / (budget_ppm_ * kAimPercent / 100);
+void LookRate::SlowDown(int64_t own_ns, int64_t elapsed_us, uint32_t busy_count) {
+  const int64_t aim_ppm = budget_ppm_ * kAimPercent / 100;
+  const int64_t own_ppm = own_ns * 1'000 / elapsed_us;
+  const int64_t needed = own_ppm * slowdown_ / aim_ppm;
   const int64_t windows = needed > needed_ ? kRisingWindows : kFallingWindows;
   needed_ = needed_ == 0 ? needed : needed_ + (needed - needed_) / windows;
   if (credit_ns_ > 0) return;
+  const int64_t aim_ns = kWindowNs / 1'000'000 * aim_ppm;  // a window's
+  debt_ns_ = std::clamp<int64_t>(debt_ns_ + own_ns - elapsed_us * aim_ppm / 1'000, 0,
+                                 kMostDebtWindows * aim_ns);
   const bool over = own_ppm > budget_ppm_;
   if (over && busy_count >= kManyBusy && busy_stride_ < kMaxBusyStride) {
     if (was_over_) {
@@ -76,8 +86,8 @@ void LookRate::SlowDown(int64_t own_ppm, uint32_t busy_count) {
   } else if (own_ppm * 3 < budget_ppm_ && slowdown_ == kPermille && busy_stride_ > 1) {
     busy_stride_ /= 2;
   } else {
-    slowdown_ =
-        static_cast<uint32_t>(std::clamp<int64_t>(needed_, kPermille, kMaxSlowdownPermille));
+    const int64_t saving = needed_ + needed_ * debt_ns_ / (kWindowsToSaveIn * aim_ns);
+    slowdown_ = static_cast<uint32_t>(std::clamp<int64_t>(saving, kPermille, kMaxSlowdownPermille));
   }
   was_over_ = over;
 }
@@ -87,7 +97,7 @@ bool LookRate::Spend(int64_t own_ns, int64_t children_ns, uint32_t busy_count, i
   window_begin_ns_ = now_ns;
   const int64_t lapsed_ns = kCreditNs / kCreditLastsSeconds * elapsed_us / 1'000'000;
   credit_ns_ -= std::max(own_ns - elapsed_us * budget_ppm_ / 1'000, lapsed_ns);
-  SlowDown(own_ns * 1'000 / elapsed_us, busy_count);
+  SlowDown(own_ns, elapsed_us, busy_count);
   const int64_t children_ppm = children_ns * 1'000 / elapsed_us;
   if (children_ppm > budget_ppm_ && children_per_tick_ > 1) {
     children_per_tick_ /= 2;

@@ -59,13 +59,14 @@ class LookRate {
   uint32_t slowdown_permille() const { return slowdown_; }
 
  private:
-  void SlowDown(int64_t own_ppm, uint32_t busy_count);
+  void SlowDown(int64_t own_ns, int64_t elapsed_us, uint32_t busy_count);
 
   uint32_t hz_ = 0;
   int64_t budget_ppm_ = kBudgetPpm;
   int64_t credit_ns_ = kCreditNs;
   int64_t window_begin_ns_ = 0, quiet_since_ns_ = 0;  // the latter 0: something has run
   int64_t needed_ = 0;  // slowdown in permille that would fit, of late; 0: not known
+  int64_t debt_ns_ = 0;  // spent beyond what the rate aims at, and not saved since
   uint32_t slowdown_ = 1'000, told_ = 1'000;
   uint32_t busy_stride_ = 1, quiet_stride_ = 1;
   uint32_t children_per_tick_ = kMaxChildrenPerTick;

@@ -135,6 +135,7 @@ class Bench:
                 shares_s = self.shares(left, max(0.0, end - now))
                 place = next((i for i, s in enumerate(shares_s) if now + s + OVERSHOOT_S <= stop_at), None)
                 if place is None:
+                    self.output.note(f"--stop-after leaves no time for a set of {min(shares_s):.0f} s: fewer --minutes")
                     return False
                 share_s = shares_s[place]
                 number, name = left.pop(place)
