@@ -81,16 +81,17 @@ class Observer {
     for (size_t& first : first_) first += none;
   }
 
-  // The workers of `process`, and its own busy threads, during `when`.
+  // The workers of `process` during `when`, and its own busy threads during `own`.
   std::vector<Meanwhile> Helpers(int32_t process, const std::vector<bool>& waiting,
-                                 const IntervalSet& when, const Window& bounds) const {
+                                 const IntervalSet& when, const IntervalSet& own,
+                                 const Window& bounds) const {
     std::vector<Meanwhile> result;
     Meanwhile workers = Workers(process, when, bounds);
     if (workers.thread_count > 0) result.push_back(std::move(workers));
     std::vector<std::pair<int32_t, Doing>> threads;
     for (size_t t = 0; t < timeline_.threads.size(); ++t) {
       if (timeline_.threads[t].process != process || waiting[t]) continue;
-      Doing doing = Of(static_cast<int32_t>(t), when, bounds);
+      Doing doing = Of(static_cast<int32_t>(t), own, bounds);
       if (doing.Busy() >= kBusyThreadShare)
         threads.emplace_back(static_cast<int32_t>(t), std::move(doing));
     }
@@ -256,6 +257,7 @@ void AddMeanwhile(const Timeline& timeline, const HostEvidence& evidence, const 
   if (timeline.samples.empty()) return;
   struct Times {
     IntervalSet when;
+    IntervalSet own;            // without waits that no thread of the process ends
     std::vector<bool> waiting;  // by thread
     Window bounds;
   };
@@ -269,6 +271,8 @@ void AddMeanwhile(const Timeline& timeline, const HostEvidence& evidence, const 
       of.bounds.start_ns = part.begin_ns;
     }
     of.when.Add(part.begin_ns, part.end_ns);
+    if (part.cause != Cause::kInputWait || !evidence.judge.AwaitsProcess(part.sample))
+      of.own.Add(part.begin_ns, part.end_ns);
     of.bounds.end_ns = part.end_ns;
     of.waiting[part.thread] = true;
   }
@@ -277,7 +281,7 @@ void AddMeanwhile(const Timeline& timeline, const HostEvidence& evidence, const 
     if (cause.cause == Cause::kGilWait) cause.meanwhile = observer.Holders(gil_waits);
     for (const auto& [key, of] : times) {
       if (key.first != cause.cause || key.second < 0) continue;
-      for (Meanwhile& m : observer.Helpers(key.second, of.waiting, of.when, of.bounds))
+      for (Meanwhile& m : observer.Helpers(key.second, of.waiting, of.when, of.own, of.bounds))
         cause.meanwhile.push_back(std::move(m));
     }
   }
@@ -291,7 +295,7 @@ std::vector<Meanwhile> HelpersDuring(const Timeline& timeline, const HostEvidenc
   when.Add(window.start_ns, window.end_ns);
   std::vector<bool> waiting(timeline.threads.size(), false);
   if (except >= 0) waiting[except] = true;
-  return Observer(timeline, evidence, places).Helpers(process, waiting, when, window);
+  return Observer(timeline, evidence, places).Helpers(process, waiting, when, when, window);
 }
 
 }  // namespace gpuprobe::tools

@@ -378,6 +378,15 @@ bool SampleJudge::AwaitsThread(int32_t index) const {
   return !HasPython(sample) || in_backward_[sample.stack];
 }
 
+bool SampleJudge::AwaitsProcess(int32_t index) const {
+  const HostSample& sample = timeline_.samples[index];
+  const WaitKind wait = WaitOf(index);
+  if (IsEpoll(sample.syscall) || (wait != WaitKind::kPipe && wait != WaitKind::kSocket))
+    return false;
+  const std::string_view target = TargetOf(sample);
+  return target == "pipe" || target.ends_with("socket");
+}
+
 bool SampleJudge::IsAtItsOwn(int32_t index) const {
   const HostSample& sample = timeline_.samples[index];
   if (sample.state == HostState::kUnknown || (sample.flags & kSampleWaitsForGil) != 0) return false;

@@ -56,6 +56,9 @@ class SampleJudge {
   // Waits without knowing for what: for another thread of its process to hand it work, or to be
   // done with the work that it was handed (autograd's ready queue, and backward() in front of it).
   bool AwaitsThread(int32_t sample) const;
+  // Waits in a call for the other end of one pipe or socket: that of another process. Threads of
+  // one wake each other by a futex, or in an event loop, whatever is busy in it meanwhile.
+  bool AwaitsProcess(int32_t sample) const;
   // Known to be at something of its own (running, asleep, at a file): whatever another thread of
   // its process is blocked in does not hold it up.
   bool IsAtItsOwn(int32_t sample) const;
