@@ -185,7 +185,7 @@ void FileLoader::LoadPacket(const Packet& packet, const FrameHeader& header, Fil
 
 // A clock that stepped, or a record that was damaged, must not make years of a run of seconds.
 void FileLoader::Believe(const FrameHeader& header, FileState* file) {
-  constexpr int64_t kClocksDisagreeNs = 600'000'000'000;
+  constexpr int64_t kClocksDisagreeNs = 3'600'000'000'000;
   file->earliest_ns = 0;
   file->latest_ns = TimeBudget::kLatestNs;
   if (file->first_clock_ns > 0) {

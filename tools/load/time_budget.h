@@ -19,7 +19,7 @@ class TimeBudget {
   static int64_t Bounded(int64_t ns) { return std::clamp<int64_t>(ns, 0, kLatestNs); }
 
   // From here on records are believed only within this time: that of the process, as far as its
-  // other clocks tell, and some minutes.
+  // other clocks tell, and an hour.
   void Within(int64_t earliest_ns, int64_t latest_ns) {
     earliest_ns_ = Bounded(earliest_ns);
     latest_ns_ = Bounded(latest_ns);
