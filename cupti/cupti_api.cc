@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <new>
+#include <type_traits>
 
 namespace gpuprobe::cupti {
 namespace {
@@ -397,7 +399,11 @@ bool LoadCupti(CuptiApi* api, const char* preferred_path, char* why, size_t why_
   char rejected_text[1024];
   Message rejected(rejected_text, sizeof(rejected_text));
   Message message(why, why_size);
-  Search search(api, &rejected);
+  // 11 KiB of paths, on the thread that calls cuInit, whose stack may be small. Called once, and by
+  // tests one after the other.
+  alignas(Search) static unsigned char room[sizeof(Search)];
+  static_assert(std::is_trivially_destructible_v<Search>);
+  Search& search = *new (room) Search(api, &rejected);
   if (!search.driver_loaded()) {
     // Without the driver newer copies answer "unknown error", and cuptiGetVersion of 13.2 calls
     // itself until the stack is full (seen with 13.2.75 and 13.2.86).

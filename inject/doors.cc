@@ -45,14 +45,11 @@ const char* BaseName(const char* path) {
 }
 
 // Absolute path of this library; false where it cannot be told.
-bool OwnPath(char* out, size_t size) {
+bool OwnPath(char (&out)[PATH_MAX]) {
   Dl_info info;
   if (dladdr(reinterpret_cast<void*>(&OwnPath), &info) == 0 || info.dli_fname == nullptr)
     return false;
-  char resolved[PATH_MAX];
-  if (realpath(info.dli_fname, resolved) == nullptr || std::strlen(resolved) >= size) return false;
-  std::memcpy(out, resolved, std::strlen(resolved) + 1);
-  return true;
+  return realpath(info.dli_fname, out) != nullptr;
 }
 
 bool SameFile(const char* a, const char* b) {
@@ -124,10 +121,12 @@ void RememberStderr() {
 
 // What the environment says about this process, and what it has to say to the children.
 void PrepareEnvironment() {
-  char path[PATH_MAX], preload[8192], own_pid[16];
+  // Called once, and a host's stack may be small (ulimit -s).
+  static char path[PATH_MAX], preload[8192];
+  char own_pid[16];
   EnvEntry changes[5];
   size_t count = 0;
-  const bool have_path = OwnPath(path, sizeof path);
+  const bool have_path = OwnPath(path);
   const char* list = GetEnv("LD_PRELOAD");
   g_run.preloaded = list != nullptr && std::strstr(list, kLibraryName) != nullptr;
   const char* injection = GetEnv(kInjectionVariable);

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 
 #include "inject/config.h"
 #include "inject/environment.h"
@@ -61,6 +63,23 @@ bool Wait(void* get_export_table) {
   return false;
 }
 
+// On whichever thread loads a module: the settings are too large for a small stack.
+bool Wanted() {
+  struct Settings {
+    Config config;
+    Warnings warnings;
+  };
+  void* memory =
+      mmap(nullptr, sizeof(Settings), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  auto* settings = new (memory) Settings;
+  settings->warnings.count = 0;
+  LoadConfig(&settings->config, &settings->warnings);
+  const bool wanted = settings->config.nvtx && settings->config.capture;
+  munmap(memory, sizeof(Settings));
+  return wanted;
+}
+
 }  // namespace
 
 uint32_t NvtxModulesRefused() { return g_refused.load(std::memory_order_relaxed); }
@@ -78,12 +97,10 @@ const char* WhyNvtxPassesUsBy() {
 }
 
 int AttachNvtx(void* get_export_table) {
-  Config config;
-  Warnings warnings = {};
-  LoadConfig(&config, &warnings);
+  if (!Wanted()) return 0;
   const uint32_t only_pid = TheRun().only_pid;
   const bool ours = only_pid == 0 || only_pid == static_cast<uint32_t>(getpid());
-  if (!config.nvtx || !config.capture || !ours) return 0;
+  if (!ours) return 0;
   const Session& session = TheSession();
   switch (session.phase()) {
     case Phase::kIdle:

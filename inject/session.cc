@@ -72,11 +72,16 @@ bool StartThread(void* (*main)(void*), void* argument) {
   sigset_t all, old;
   sigfillset(&all);
   // The new thread inherits the mask: no signal of the host is ever handled on it, and SIGXFSZ and
-  // SIGPIPE of its own writes stay pending. But for SIGSYS: where a seccomp filter of the host's
-  // answers a call with it, the kernel kills the process if the calling thread blocks it, and a
-  // host that has a handler expects it to answer for every thread.
-  sigdelset(&all, SIGSYS);
+  // SIGPIPE of its own writes stay pending.
   if (pthread_sigmask(SIG_SETMASK, &all, &old) != 0) return false;
+  // But for SIGSYS: where a seccomp filter of the host's answers a call with it, the kernel kills
+  // the process if the calling thread blocks it, and a host that has a handler expects it to answer
+  // for every thread. A host that blocks it itself may wait for it (sigtimedwait) and would die of
+  // a thread that does not.
+  if (sigismember(&old, SIGSYS) == 0) {
+    sigdelset(&all, SIGSYS);
+    pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  }
   int error = CreateDetached(kStackBytes, main, argument);
   // Thread-local storage that does not fit into it: as large as the host's own.
   if (error == EINVAL) error = CreateDetached(0, main, argument);

@@ -45,6 +45,10 @@ constexpr int64_t kMeasuredTicks = 5;
 
 constexpr uint32_t kSharedTableHz = 20;
 
+// The sampler's own thread slept for so much longer than it was to, and had not been in line for a
+// CPU for that long: the process was stopped. A virtual machine's CPU may be away for less.
+constexpr int64_t kStoppedNs = 150'000'000;
+
 uint32_t* Word(std::atomic<uint32_t>* word) { return reinterpret_cast<uint32_t*>(word); }
 
 size_t Aligned(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
@@ -81,6 +85,8 @@ struct HostSampler::State {
   int64_t children_cost_ns = 0, window_cpu_ns = 0;  // since the window began; at its begin
   uint64_t cpu_ns = 0, calls_before = 0, memory_calls_before = 0;
   uint64_t other_calls_before = 0, switches = 0;
+  uint64_t delay_ns = 0;  // the sampler's own, in line for a CPU, when it was last read
+  bool delay_known = false;
 
   std::atomic<int64_t> gpu_used_ns{0};
   // Futex words.
@@ -89,6 +95,8 @@ struct HostSampler::State {
   bool Begin();
   void Loop();
   bool WaitUntil(int64_t monotonic_ns);
+  bool ReadOwnDelay(uint64_t* delay_ns);
+  bool WasStopped(int64_t due_ns, int64_t now);
   int64_t Jitter(int64_t period_ns);
   void Tick(int64_t now);
   uint64_t changed() const { return tools.looks - tools.unchanged; }
@@ -286,6 +294,7 @@ void HostSampler::State::Loop() {
   gpu_used_ns.store(grid, std::memory_order_relaxed);  // stands alone
   random ^= static_cast<uint64_t>(grid);
   rate.Init(options.hz, grid);
+  delay_known = ReadOwnDelay(&delay_ns);
   int64_t slept_ns = 0;  // for TickTimer alone
   for (;;) {
     const bool in_use = GpuInUse(grid);
@@ -297,15 +306,40 @@ void HostSampler::State::Loop() {
       missed += static_cast<uint64_t>(late / pause + 1);
       grid += (late / pause + 1) * pause;
     }
-    if (!WaitUntil(grid + Jitter(pause))) break;
+    const int64_t due = grid + Jitter(pause);
+    if (!WaitUntil(due)) break;
     const TickTimer timer(&slept_ns);
     const int64_t now = MonotonicNs();
+    if (now - due >= kStoppedNs && WasStopped(due, now)) {
+      threads.TellStopped(due, now);
+      grid = now;  // no ticks were missed
+    }
     Tick(now);
     if (now - output.begin_ns() >= seal_ns * (in_use ? 1 : LookRate::kIdleFactor)) {
       output.Seal(now, Totals());
+      delay_known = ReadOwnDelay(&delay_ns);
     }
     if (rate.WindowIsOver(now)) Budget(now);
   }
+}
+
+bool HostSampler::State::ReadOwnDelay(uint64_t* ns) {
+  char text[96];
+  SchedStat sched;
+  if (ReadProcFile("/proc/thread-self/schedstat", text, sizeof text) == 0) return false;
+  if (!ParseSchedStat(text, &sched)) return false;
+  *ns = sched.runnable_ns;
+  return true;
+}
+
+// It woke up late. What it had waited for a CPU since its delay was last read may all have been
+// now.
+bool HostSampler::State::WasStopped(int64_t due_ns, int64_t now) {
+  const bool known = delay_known;
+  const uint64_t before_ns = delay_ns;
+  delay_known = ReadOwnDelay(&delay_ns);
+  return known && delay_known &&
+         now - due_ns - static_cast<int64_t>(delay_ns - before_ns) >= kStoppedNs;
 }
 
 // Up to a tenth of the period to either side: a program with a period of its own must not always

@@ -95,6 +95,14 @@ void OwnThreads::LookAtAll(int64_t now_ns, uint64_t tick, uint32_t busy_stride) 
   }
 }
 
+void OwnThreads::TellStopped(int64_t since_ns, int64_t now_ns) {
+  for (size_t i = 0; i < end_; ++i) {
+    WatchedThread& thread = threads_[i];
+    if (thread.tid == 0 || IsOurs(thread.tid)) continue;
+    sampler::TellStopped(parts_.process, &thread, since_ns, now_ns, parts_.tools);
+  }
+}
+
 // A busy thread that has been idle for some seconds is let go of.
 void OwnThreads::JudgeBusy(WatchedThread* thread, int64_t now_ns) {
   if (thread->window_begin_ns == 0) {

@@ -50,6 +50,8 @@ class OwnThreads {
   void Watch(uint32_t tid, uint8_t role);
   // Those that the drain thread has noted.
   void TakeNoted();
+  // The process did not run from `since_ns` to `now_ns`.
+  void TellStopped(int64_t since_ns, int64_t now_ns);
   // One look at each of them, at busy ones that call no CUDA at every so many ticks.
   void LookAtAll(int64_t now_ns, uint64_t tick, uint32_t busy_stride);
   // One step of the search for busy threads and, now and then, for what children they have started.

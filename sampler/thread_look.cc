@@ -126,7 +126,10 @@ bool ReadState(uint32_t pid, WatchedThread* thread, LookTools* tools, SyscallFil
       ParseSyscallFile(text, call);
   // A name may change; it is read along with the letter now and then.
   const bool name_is_fresh = thread->name[0] != '\0' && ++thread->name_age % kNameLooks != 0;
-  if (have_call && name_is_fresh && (call->running || SleepsInterruptibly(call->number))) {
+  // A child may be stopped while its sampler is not: in whatever call it was, it then is no more.
+  const bool never_stopped = pid == tools->own_pid;
+  if (have_call && name_is_fresh &&
+      (call->running || (never_stopped && SleepsInterruptibly(call->number)))) {
     thread->state = call->running ? kStateRunning : kStateBlocked;
     return true;
   }
@@ -319,7 +322,8 @@ bool LookAtThread(SampledProcess* process, WatchedThread* thread, int64_t now_ns
   }
   // It was blocked when its state was read, which was after the numbers were; had it got a CPU
   // since, they would have changed.
-  const bool blocked = thread->state == kStateBlocked || thread->state == kStateBlockedIo;
+  const bool blocked = thread->state == kStateBlocked || thread->state == kStateBlockedIo ||
+                       thread->state == kStateStopped;
   const bool unchanged =
       found == Found::kSchedStat && thread->look_ns != 0 && blocked && sched == thread->sched;
   if (!unchanged && found == Found::kSchedStat && thread->look_ns != 0 && blocked) {
@@ -345,6 +349,22 @@ bool LookAtThread(SampledProcess* process, WatchedThread* thread, int64_t now_ns
   ReadTarget(process, thread, call, tools);
   PushNative(process, thread, call, tools);
   return true;
+}
+
+void TellStopped(SampledProcess* process, WatchedThread* thread, int64_t since_ns, int64_t now_ns,
+                 LookTools* tools) {
+  if (thread->look_ns == 0 || tools->emit == nullptr) return;
+  SchedStat sched;
+  if (ReadSched(process->pid, thread, tools, &sched) != Found::kSchedStat) return;
+  if (thread->look_ns < since_ns) {
+    Remember(thread, sched, since_ns);
+    Forget(thread);
+    tools->emit(tools->user, process, thread);
+  }
+  Remember(thread, sched, now_ns);
+  Forget(thread);
+  thread->state = kStateStopped;
+  tools->emit(tools->user, process, thread);
 }
 
 void Unwatch(WatchedThread* thread, LookTools* tools) {

@@ -100,6 +100,12 @@ struct LookTools {
 
 // False: the thread has ended; let go of it with Unwatch.
 bool LookAtThread(SampledProcess* process, WatchedThread* thread, int64_t now_ns, LookTools* tools);
+// The process could not run from `since_ns` to now: tells of it (LookTools::emit) in a sample of
+// its own, after one of what the thread had used until then. Only of a process whose sampler is
+// stopped with it: others show their state.
+void TellStopped(SampledProcess* process, WatchedThread* thread, int64_t since_ns, int64_t now_ns,
+                 LookTools* tools);
+
 void Unwatch(WatchedThread* thread, LookTools* tools);
 
 }  // namespace gpuprobe::sampler

@@ -12,9 +12,9 @@ LAUNCHES = 1000
 # Endings that run exit handlers: their trace is complete and closed. The rest loses at most a flush period.
 ORDERLY = ("return", "return_synchronized", "exit", "exit_in_thread", "exit_in_signal_handler",
            "exit_in_exit_handler", "exit_in_host_function", "cuda_in_exit_handler", "cuda_in_static_destructor",
-           "main_thread_leaves_first", "main_thread_leaves_last")
+           "main_thread_leaves_first", "main_thread_leaves_last", "raw_exit_of_the_main_thread")
 ABRUPT = ("_exit", "exit_group", "quick_exit", "abort", "throw", "segmentation_fault", "null_pointer", "sigterm",
-          "sigint", "sigkill", "sigpipe", "exec", "alarm")
+          "sigint", "sigkill", "sigpipe", "exec", "alarm", "raw_exit_of_all_threads")
 PROGRAM = host.host("contract_endings")
 
 

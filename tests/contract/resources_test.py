@@ -187,6 +187,13 @@ class ProcessTest(host.ContractTest):
         for size in ("16384", str(64 * MIB)):
             self.check_room(size)
 
+    def test_cuda_may_be_initialised_on_a_small_stack(self):
+        command = [host.host("contract_small_stack"), "20"]
+        if self.run_host(command, "none", sim=True).stdout != b"result=0\n":
+            self.skipTest("the simulated driver itself needs more")
+        result = self.run_host(command, sim=True)
+        self.assertEqual((result.status, result.stdout, result.stderr), (0, b"result=0\n", b""))
+
     def check_room(self, size):
         result = self.run_host([sys.executable, "-c", STACKS, size], sim=True, env={"GPUPROBE_FLUSH_MS": "20"})
         self.assertEqual((result.status, result.stderr), (0, b""))

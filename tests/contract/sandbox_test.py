@@ -3,6 +3,7 @@
 
 import os
 import resource
+import signal
 import sys
 
 import host
@@ -35,6 +36,20 @@ class SandboxTest(host.ContractTest):
         trace = self.only_trace(result)
         self.assertEqual(trace.kernels, result.fields()["launched"])
         self.assertIn("nothing", trace.names)  # read through a pipe instead
+
+    def test_a_host_that_blocks_sigsys_waits_for_it(self):
+        # Sent to the process it goes to any thread that does not block it, and ends all of them.
+        script = self.root / "script.py"
+        script.write_text(host.CUDA_IN_PYTHON + "import signal\n"
+                          "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGSYS})\n"
+                          "work(100)\n"
+                          "os.kill(os.getpid(), signal.SIGSYS)\n"
+                          "time.sleep(0.2)\n"  # whoever takes it first
+                          "got = signal.sigtimedwait({signal.SIGSYS}, 10)\n"
+                          "print('signal=%d' % (got.si_signo if got else 0))\n")
+        result = self.check([sys.executable, script])
+        self.assertEqual(result.fields()["signal"], signal.SIGSYS)
+        self.assertEqual(self.only_trace(result).kernels, 100)
 
     def test_there_is_no_proc(self):
         self.need_root()

@@ -4,8 +4,10 @@
 readers of its stacks, under every CPython that is found here, and a program full of blocking calls that
 do not retry."""
 
+import fcntl
 import functools
 import glob
+import json
 import os
 import pathlib
 import shutil
@@ -55,7 +57,7 @@ def counts_by_call(stdout):
     return by_call
 
 
-class HostsTest(unittest.TestCase):
+class HostCase(unittest.TestCase):
     maxDiff = None
 
     def setUp(self):
@@ -95,6 +97,8 @@ class HostsTest(unittest.TestCase):
         )
         self.assertEqual(done.returncode, 0, done.stdout)
 
+
+class HostsTest(HostCase):
     def check_python(self, version):
         if version not in interpreters():
             self.skipTest("no CPython %d.%d here" % version)
@@ -128,6 +132,55 @@ class HostsTest(unittest.TestCase):
         self.assertGreater(by_call["total"]["interrupted"], 0)
         for name in ("epoll_wait", "sigtimedwait", "recv_limit"):
             self.assertGreater(by_call[name]["interrupted"], 0, stdout)
+
+
+class HeldUpTest(HostCase):
+    """What an unmodified host cannot know of itself: its waits for whoever holds it up from outside."""
+
+    HELD_UP_S = 1.0
+
+    def causes(self, *arguments, hold, let_go):
+        """{(cause, place): seconds}, and the text of the report, of a host that is held up for a second."""
+        process = self.start([sys.executable, HERE / "held_up_host.py", *arguments], True)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        hold(process)
+        time.sleep(self.HELD_UP_S)
+        let_go(process)
+        process.communicate(timeout=TIMEOUT_S)
+        self.assertEqual(process.returncode, 0)
+        report = [BUILD / "dist" / "bin" / "probe-report", self.folder / "run"]
+        done = subprocess.run([*report, "--format", "json"], stdout=subprocess.PIPE, check=True)
+        causes = json.loads(done.stdout)["devices"][0]["idle_causes"]
+        seconds = {
+            (cause["cause"], site["where"]): site["total_ns"] / 1e9
+            for cause in causes for site in cause["sites"]
+        }
+        text = subprocess.run(report, stdout=subprocess.PIPE, text=True, check=True).stdout
+        return seconds, " ".join(text.split())
+
+    def test_a_stopped_process_is_not_asleep(self):
+        def stop(process):
+            process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+
+        seconds, text = self.causes(
+            "stop", hold=stop, let_go=lambda process: process.send_signal(signal.SIGCONT))
+        stopped = [s for (cause, where), s in seconds.items() if cause == "unknown" and "was stopped" in where]
+        self.assertEqual(len(stopped), 1, seconds)
+        self.assertGreater(stopped[0], 0.9 * self.HELD_UP_S, seconds)
+        self.assertIn("the process was stopped", text)
+
+    def test_a_lock_of_a_file_is_no_slow_disk(self):
+        path = self.folder / "lock"
+        path.touch()
+        with open(path) as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            _, text = self.causes(
+                "flock", path, hold=lambda _: None, let_go=lambda _: fcntl.flock(held, fcntl.LOCK_UN))
+        self.assertIn("waiting in flock for the lock of %s" % path, text)
+        self.assertIn("waited for the lock of a file", text)
+        self.assertNotIn("storage", text)
+        self.assertNotIn("disk", text)
 
 
 def add_python_tests():

@@ -62,6 +62,16 @@ bool Seen(HostRun* run, uint32_t pid, size_t samples) {
   return run->Until([&] { return run->thread(pid, pid).samples.size() >= samples; });
 }
 
+// In whatever call it stands.
+TEST(HostSamplerChildren, AChildThatIsStoppedIsNotAsleep) {
+  Child child(&SleepLong);
+  HostRun run;
+  ASSERT_TRUE(Seen(&run, child.pid(), 10));
+  ASSERT_EQ(kill(static_cast<pid_t>(child.pid()), SIGSTOP), 0);
+  const auto stopped = [](const SeenSample& s) { return s.state == kStateStopped; };
+  EXPECT_TRUE(run.Until([&] { return run.thread(child.pid(), child.pid()).Count(stopped) >= 10; }));
+}
+
 TEST(HostSamplerChildren, WhatAChildDoesIsSeen) {
   Child busy(&Spin), idle(&SleepLong);
   HostRun run;

@@ -2,18 +2,23 @@
 // Copyright the gpuprobe authors.
 //
 // What the sampler says that a blocked thread is blocked on.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/futex.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <functional>
 #include <string>
 
@@ -86,6 +91,48 @@ TEST(HostWaits, AReceiveOverTheNetworkIsBlockedOnASocket) {
   ExpectBlocked([&] { EXPECT_EQ(recv(fd, &c, 1, 0), 1); },
                 [&] { EXPECT_EQ(sendto(fd, "x", 1, 0, name, size), 1); }, SYS_recvfrom, "socket");
   close(fd);
+}
+
+TEST(HostWaits, ALockOfAFileThatIsHeldIsNamed) {
+  char path[] = "/tmp/host_waits_lock.XXXXXX";
+  const int held = mkstemp(path), waiting = open(path, O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(flock(held, LOCK_EX), 0);
+  ExpectBlocked([&] { EXPECT_EQ(flock(waiting, LOCK_EX), 0); },
+                [&] { EXPECT_EQ(flock(held, LOCK_UN), 0); }, SYS_flock, path);
+  close(held);
+  close(waiting);
+  unlink(path);
+}
+
+// The sampler is stopped with it, and tells when it runs again.
+TEST(HostWaits, AProcessThatWasStoppedIsToldOf) {
+  HostRun run;
+  const uint32_t main = static_cast<uint32_t>(getpid());
+  ASSERT_TRUE(run.UntilSamples(main, 20));
+  const pid_t stopper = fork();
+  if (stopper == 0) {
+    const pid_t parent = getppid();
+    kill(parent, SIGSTOP);
+    usleep(600'000);
+    kill(parent, SIGCONT);
+    _exit(0);
+  }
+  ASSERT_EQ(waitpid(stopper, nullptr, 0), stopper);
+  const auto stopped = [](const SeenSample& s) { return s.state == kStateStopped; };
+  ASSERT_TRUE(run.Until([&] { return run.thread(main).Count(stopped) != 0; }));
+  const size_t seen = run.thread(main).samples.size();
+  ASSERT_TRUE(run.UntilSamples(main, seen + 20));
+  run.Stop();
+  const auto is_long = [](const SeenSample& s) { return s.interval_ns > 400'000'000; };
+  ASSERT_EQ(run.thread(main).Count(is_long), 1u);
+  for (const SeenSample& s : run.thread(main).samples) {
+    if (!is_long(s)) continue;
+    EXPECT_EQ(s.state, kStateStopped);
+    EXPECT_LT(s.interval_ns, 900'000'000u);
+    EXPECT_LT(s.cpu_ns, 50'000'000u);
+  }
+  // The first look after it may still find the thread stopped.
+  EXPECT_EQ(run.thread(main).samples.back().state, kStateBlocked);
 }
 
 TEST(HostWaits, APollOfOneKindNamesIt) {

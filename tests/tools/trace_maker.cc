@@ -193,7 +193,9 @@ std::string PieceMaker::Seal(int64_t end_ns, const proto::SamplerTotals& totals)
   return out;
 }
 
-void TraceMaker::Advance(int64_t to_ns) { now_ns_ = std::max(now_ns_, to_ns); }
+void TraceMaker::Advance(int64_t to_ns) {
+  if (!clock_held_) now_ns_ = std::max(now_ns_, to_ns);
+}
 
 void TraceMaker::Device(uint32_t device, uint8_t uuid, const std::string& name) {
   DeviceRecord r = {};

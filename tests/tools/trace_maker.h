@@ -83,6 +83,8 @@ class TraceMaker {
   TraceMaker& operator=(const TraceMaker&) = delete;
   ~TraceMaker();
 
+  // From now on the clock goes on only if told to, whatever times the records have.
+  void HoldClock() { clock_held_ = true; }
   // `uuid`: all 16 bytes.
   void Device(uint32_t device, uint8_t uuid, const std::string& name);
   void Kernel(const std::string& name, int64_t start_ns, int64_t end_ns, uint32_t correlation,
@@ -124,6 +126,7 @@ class TraceMaker {
 
   MadeProcess process_;
   int64_t now_ns_;
+  bool clock_held_ = false;
   void* memory_ = nullptr;
   proto::TraceWriter writer_;
   std::set<std::string> kept_;  // stable addresses

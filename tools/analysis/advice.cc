@@ -72,6 +72,10 @@ std::string AdviceForInput(const CauseTotal* cause) {
   const auto count = static_cast<uint32_t>(helpers->thread_count);
   if (helpers->on_cpu + helpers->runnable < kBusyShare) {
     const Meanwhile::Site* site = SiteOf(*helpers, false);
+    if (site != nullptr && site->file_lock) {
+      return "the helpers waited in " + site->where +
+             " for the lock of a file: hold it for less time, or give each a file of its own";
+    }
     return "the helpers were blocked themselves" + (site == nullptr ? "" : " in " + site->where) +
            ": more of them, prefetching, or faster storage behind it";
   }
@@ -138,6 +142,10 @@ std::string AdviceForUnsampled(const Timeline& timeline) {
 std::string AdviceForUnknown(const Timeline& timeline, const SiteTotal& site) {
   if (site.where == kNobodyRecorded) {
     return "report on the files of one run at a time, or on a part of the time (--from, --to)";
+  }
+  if (site.where == kProcessStopped) {
+    return "find out who stopped it: a debugger, job control, or a freezer of the container or the "
+           "scheduler";
   }
   return IsImported(timeline) ? "record the run with probe-run: this file lacks what would tell "
                                 "(`probe-report info`)"

@@ -100,9 +100,10 @@ struct Meanwhile {
   uint64_t samples = 0;       // that this stands on
   uint32_t allowed_cpus = 0;  // CPUs that all of them may use together; 0: not known
   struct Site {
-    std::string where;  // "dataset.py:31 in decode"
-    double share;       // of their samples
-    bool on_cpu;        // mostly running there or ready to, else mostly blocked
+    std::string where;       // "dataset.py:31 in decode"
+    double share;            // of their samples
+    bool on_cpu;             // mostly running there or ready to, else mostly blocked
+    bool file_lock = false;  // mostly waiting there for a lock of a file
   };
   std::vector<Site> sites;  // by share, descending; at most 5
 };

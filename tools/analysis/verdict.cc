@@ -521,9 +521,10 @@ class Judgement {
       case Cause::kInputWait:
         return InputWait(opening, total);
       case Cause::kRequestWait:
-        return Say("request_wait", "Waiting for requests", opening,
-                   "the job had nothing to do: no work had come from outside",
-                   "nothing in the job is slow: send it more, or give it less of a GPU");
+        return Say(
+            "request_wait", "Waiting for requests", opening,
+            "the feeding thread waited for work from outside, and nobody in the job was busy",
+            "send it more, or give it less of a GPU");
       case Cause::kHostPython:
         return Say("host_python", "Python-bound", opening, "the feeding thread ran Python",
                    AdviceForHost(site));
@@ -532,6 +533,12 @@ class Judgement {
           return Say(
               "host_native", "Host-bound, asleep", opening, "the feeding thread slept",
               "remove the sleep" + AtCode(site) + ", or move it off the thread that feeds the GPU");
+        }
+        if (Mentions(site, kForFileLock)) {
+          return Say("host_native", "Host-bound, waiting for a file lock", opening,
+                     "the feeding thread waited for the lock of a file (" + site.detail + ")",
+                     "let whoever holds it do so for less time, or give each process a file of its "
+                     "own");
         }
         if (Mentions(site, "waiting for a lock")) {
           return Say("host_native", "Host-bound, waiting for a lock", opening,
@@ -608,8 +615,8 @@ class Judgement {
     }
     if (count == 0) return;
     const double seconds = static_cast<double>(sums_.longest_span_ns) / 1e9;
-    verdict_.evidence += "; " + CountText(count, "call") +
-                         FormatText(" (%.3g a second)", static_cast<double>(count) / seconds) +
+    verdict_.evidence += "; " + CountText(count, "call") + " (" +
+                         RateText(static_cast<double>(count) / seconds) + " a second)" +
                          " blocked " + DurationText(blocked_ns) + ", the GPU busy for " +
                          DurationText(busy_ns) + " of it";
   }

@@ -186,6 +186,11 @@ std::string CountText(uint64_t count, const char* noun) {
   return digits + " " + noun + (count == 1 ? "" : "s");
 }
 
+std::string RateText(double rate) {
+  if (rate > 0 && rate < 0.001) return "less than 0.001";
+  return rate >= 999.5 ? FormatText("%.0f", rate) : FormatText("%.3g", rate);
+}
+
 std::string DurationText(int64_t ns) {
   static constexpr struct {
     double ns;

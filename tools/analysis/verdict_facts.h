@@ -73,6 +73,7 @@ std::string MeanwhileText(const Meanwhile& meanwhile);
 // "5.61 s", "151 ms", "12.3 us", "800 ns": three digits.
 std::string DurationText(int64_t ns);
 std::string PercentText(double part, double whole);
+std::string RateText(double rate);  // "27.5", "1234": three digits, never an exponent
 std::string CountText(uint64_t count, const char* noun);
 std::string FormatText(const char* format, auto... values) {
   char text[512];

@@ -13,6 +13,7 @@
 #include "tools/attribution/cause_totals.h"
 #include "tools/attribution/meanwhile.h"
 #include "tools/attribution/part_places.h"
+#include "tools/attribution/unseen.h"
 #include "tools/timeline/huge_vector.h"
 
 namespace gpuprobe::tools {
@@ -78,6 +79,7 @@ class Attributor {
     for (size_t p = 0; p < timeline_.processes.size(); ++p) {
       process_overheads_.emplace_back(host_.OverheadsOfProcess(static_cast<int32_t>(p)));
       blocked_.emplace_back(host_.BlockedOf(static_cast<int32_t>(p)));
+      stopped_.emplace_back(&evidence_.stopped[p]);
     }
   }
 
@@ -276,6 +278,20 @@ class Attributor {
       Emit(begin, end, *view.whole, view.whole_where, view.submission);
       return;
     }
+    // What is queued runs whether its process does or not.
+    const int64_t until = std::clamp(view.submit_end_ns, begin, end);
+    if (view.process >= 0 && begin < until) {
+      stopped_[view.process].Split(begin, until, [&](int64_t from, int64_t to, int32_t stopped) {
+        if (stopped < 0) return AttributeRunning(view, from, to);
+        Emit(from, to, Cause::kUnknown, places_.OfText(kProcessStopped), view.submission);
+      });
+      begin = until;
+    }
+    AttributeRunning(view, begin, end);
+  }
+
+  // ... and in which the process that ended it was not stopped.
+  void AttributeRunning(GapView& view, int64_t begin, int64_t end) {
     if (const int64_t to = std::min(end, view.submit_begin_ns); begin < to) {
       HostTime(view, begin, to);
       begin = to;
@@ -565,9 +581,9 @@ class Attributor {
 
   LaneReader others_, unseen_;
   std::vector<ThreadCursor> cursors_;
-  std::vector<LaneReader> process_overheads_, blocked_;
-  std::vector<Drain>& drains_;           // by process
-  std::vector<int32_t> last_on_stream_;  // operation, by stream
+  std::vector<LaneReader> process_overheads_, blocked_, stopped_;  // by process
+  std::vector<Drain>& drains_;                                     // by process
+  std::vector<int32_t> last_on_stream_;                            // operation, by stream
   StreamWaits::Cursor stream_waits_cursor_;
   size_t next_op_ = 0;  // first of activity_.ops not read
   int64_t busy_until_;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "tools/attribution/unseen.h"
+
 namespace gpuprobe::tools {
 
 HostSplit::HostSplit(const Timeline& timeline, const HostView& host, const SampleView& samples,
@@ -171,7 +173,8 @@ HostEvidence::HostEvidence(const Timeline& t, const HostView& host)
       activity(t),
       judge(t, sites, activity),
       samples(t, host, sites, judge),
-      split(t, host, samples, judge, sites) {}
+      split(t, host, samples, judge, sites),
+      stopped(StoppedTimes(t)) {}
 
 HostEvidence::Made HostEvidence::SiteOfCall(int32_t call, SampleView::Cursor* cursor) const {
   if (!any) return {};

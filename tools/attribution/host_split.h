@@ -97,6 +97,7 @@ struct HostEvidence {
   SampleJudge judge;
   SampleView samples;
   HostSplit split;
+  std::vector<Lane> stopped;  // StoppedTimes()
 };
 
 }  // namespace gpuprobe::tools

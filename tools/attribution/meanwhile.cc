@@ -21,6 +21,12 @@ struct Doing {
   struct Line {
     int64_t ns = 0;
     int64_t awake_ns = 0;  // by looks that found it running or in line for a CPU
+    int64_t lock_ns = 0;   // ... that found it waiting for the lock of a file
+    void Add(const Line& other) {
+      ns += other.ns;
+      awake_ns += other.awake_ns;
+      lock_ns += other.lock_ns;
+    }
   };
   std::map<int32_t, Line> lines;  // by stack node of the site
 
@@ -29,10 +35,7 @@ struct Doing {
     cpu_ns += other.cpu_ns;
     runnable_ns += other.runnable_ns;
     samples += other.samples;
-    for (const auto& [node, line] : other.lines) {
-      lines[node].ns += line.ns;
-      lines[node].awake_ns += line.awake_ns;
-    }
+    for (const auto& [node, line] : other.lines) lines[node].Add(line);
   }
   double Busy() const {
     return looked_ns == 0
@@ -46,7 +49,8 @@ int64_t Share(int64_t part, int64_t of, int64_t whole) {
 }
 
 // `overlap_ns` of the sample's interval counts.
-void AddSample(const HostSample& sample, int64_t overlap_ns, int32_t site, Doing* doing) {
+void AddSample(const HostSample& sample, int64_t overlap_ns, int32_t site, bool file_lock,
+               Doing* doing) {
   if (overlap_ns <= 0 || sample.interval_ns <= 0) return;
   const int64_t cpu_ns = std::clamp<int64_t>(sample.cpu_ns, 0, sample.interval_ns);
   const int64_t runnable_ns =
@@ -60,6 +64,7 @@ void AddSample(const HostSample& sample, int64_t overlap_ns, int32_t site, Doing
   line.ns += overlap_ns;
   if (sample.state == HostState::kRunning || sample.state == HostState::kUnknown)
     line.awake_ns += overlap_ns;
+  if (file_lock) line.lock_ns += overlap_ns;
 }
 
 class Observer {
@@ -76,16 +81,17 @@ class Observer {
     for (size_t& first : first_) first += none;
   }
 
-  // The workers of `process`, and its own busy threads, during `when`.
+  // The workers of `process` during `when`, and its own busy threads during `own`.
   std::vector<Meanwhile> Helpers(int32_t process, const std::vector<bool>& waiting,
-                                 const IntervalSet& when, const Window& bounds) const {
+                                 const IntervalSet& when, const IntervalSet& own,
+                                 const Window& bounds) const {
     std::vector<Meanwhile> result;
     Meanwhile workers = Workers(process, when, bounds);
     if (workers.thread_count > 0) result.push_back(std::move(workers));
     std::vector<std::pair<int32_t, Doing>> threads;
     for (size_t t = 0; t < timeline_.threads.size(); ++t) {
       if (timeline_.threads[t].process != process || waiting[t]) continue;
-      Doing doing = Of(static_cast<int32_t>(t), when, bounds);
+      Doing doing = Of(static_cast<int32_t>(t), own, bounds);
       if (doing.Busy() >= kBusyThreadShare)
         threads.emplace_back(static_cast<int32_t>(t), std::move(doing));
     }
@@ -118,7 +124,8 @@ class Observer {
       const HostSample& s = timeline_.samples[look];
       const int32_t site = evidence_.sites.SiteOf(s.stack);
       if (s.interval_ns > 0) {
-        AddSample(s, ns, site, &held.doing);  // its shares, for the time that it was waited for
+        AddSample(s, ns, site, false,
+                  &held.doing);  // its shares, for the time that it was waited for
       } else {
         ++held.doing.samples;
         if (site >= 0) held.doing.lines[site].ns += ns;
@@ -150,8 +157,10 @@ class Observer {
     for (; at != samples.end(); ++at) {
       // Intervals do not overlap: from here on they begin later still.
       if (at->time_ns - at->interval_ns >= bounds.end_ns) break;
+      const auto index = static_cast<int32_t>(&*at - timeline_.samples.data());
       AddSample(*at, when.Overlap(at->time_ns - at->interval_ns, at->time_ns),
-                evidence_.sites.SiteOf(at->stack), &doing);
+                evidence_.sites.SiteOf(at->stack),
+                evidence_.judge.WaitOf(index) == WaitKind::kFileLock, &doing);
     }
     return doing;
   }
@@ -221,15 +230,13 @@ class Observer {
     int64_t all_ns = doing.looked_ns;
     int64_t lines_ns = 0;
     for (const auto& [node, line] : doing.lines) {
-      Doing::Line& sum = by_text[evidence_.sites.TextOf(node)];
-      sum.ns += line.ns;
-      sum.awake_ns += line.awake_ns;
+      by_text[evidence_.sites.TextOf(node)].Add(line);
       lines_ns += line.ns;
     }
     all_ns = std::max(all_ns, lines_ns);
     for (const auto& [where, line] : by_text) {
       result.sites.push_back({where, static_cast<double>(line.ns) / static_cast<double>(all_ns),
-                              line.awake_ns * 2 >= line.ns});
+                              line.awake_ns * 2 >= line.ns, line.lock_ns * 2 >= line.ns});
     }
     std::stable_sort(result.sites.begin(), result.sites.end(),
                      [](const auto& a, const auto& b) { return a.share > b.share; });
@@ -250,6 +257,7 @@ void AddMeanwhile(const Timeline& timeline, const HostEvidence& evidence, const 
   if (timeline.samples.empty()) return;
   struct Times {
     IntervalSet when;
+    IntervalSet own;            // without waits that no thread of the process ends
     std::vector<bool> waiting;  // by thread
     Window bounds;
   };
@@ -263,6 +271,8 @@ void AddMeanwhile(const Timeline& timeline, const HostEvidence& evidence, const 
       of.bounds.start_ns = part.begin_ns;
     }
     of.when.Add(part.begin_ns, part.end_ns);
+    if (part.cause != Cause::kInputWait || !evidence.judge.AwaitsProcess(part.sample))
+      of.own.Add(part.begin_ns, part.end_ns);
     of.bounds.end_ns = part.end_ns;
     of.waiting[part.thread] = true;
   }
@@ -271,7 +281,7 @@ void AddMeanwhile(const Timeline& timeline, const HostEvidence& evidence, const 
     if (cause.cause == Cause::kGilWait) cause.meanwhile = observer.Holders(gil_waits);
     for (const auto& [key, of] : times) {
       if (key.first != cause.cause || key.second < 0) continue;
-      for (Meanwhile& m : observer.Helpers(key.second, of.waiting, of.when, of.bounds))
+      for (Meanwhile& m : observer.Helpers(key.second, of.waiting, of.when, of.own, of.bounds))
         cause.meanwhile.push_back(std::move(m));
     }
   }
@@ -285,7 +295,7 @@ std::vector<Meanwhile> HelpersDuring(const Timeline& timeline, const HostEvidenc
   when.Add(window.start_ns, window.end_ns);
   std::vector<bool> waiting(timeline.threads.size(), false);
   if (except >= 0) waiting[except] = true;
-  return Observer(timeline, evidence, places).Helpers(process, waiting, when, window);
+  return Observer(timeline, evidence, places).Helpers(process, waiting, when, when, window);
 }
 
 }  // namespace gpuprobe::tools

@@ -60,6 +60,7 @@ struct Syscall {
     kPoll,
     kSocket,
     kStorage,
+    kFileLock,
     kFutex,
     kSleep,
     kChild
@@ -76,6 +77,7 @@ constexpr Syscall kSyscalls[] = {
     {43, "accept", Does::kSocket},      {44, "sendto", Does::kWrite},
     {45, "recvfrom", Does::kSocket},    {46, "sendmsg", Does::kWrite},
     {47, "recvmsg", Does::kSocket},     {61, "wait4", Does::kChild},
+    {72, "fcntl", Does::kFileLock},     {73, "flock", Does::kFileLock},
     {74, "fsync", Does::kStorage},      {75, "fdatasync", Does::kStorage},
     {82, "rename", Does::kStorage},     {162, "sync", Does::kStorage},
     {202, "futex", Does::kFutex},       {230, "clock_nanosleep", Does::kSleep},
@@ -194,6 +196,8 @@ WaitKind SampleJudge::WaitOf(int32_t index) const {
   if (sample.state == HostState::kStopped) return WaitKind::kStopped;
   const std::string_view target = TargetOf(sample);
   const Syscall* syscall = FindSyscall(sample.syscall);
+  // Of fcntl() only the commands that lock a file block.
+  if (syscall != nullptr && syscall->does == Does::kFileLock) return WaitKind::kFileLock;
   if (sample.state == HostState::kBlockedIo || IsPath(target)) return WaitKind::kStorage;
   if (syscall == nullptr) {
     return target == "pipe"     ? WaitKind::kPipe
@@ -217,6 +221,8 @@ WaitKind SampleJudge::WaitOf(int32_t index) const {
       return WaitKind::kSocket;
     case Does::kStorage:
       return WaitKind::kStorage;
+    case Does::kFileLock:
+      return WaitKind::kFileLock;
     case Does::kFutex:
       return WaitKind::kFutex;
     case Does::kSleep:
@@ -236,6 +242,8 @@ Cause SampleJudge::Judge(int32_t index) {
     const bool native = !HasPython(sample) || (sample.flags & kSampleInCFunction) != 0;
     return native ? Cause::kHostNative : Cause::kHostPython;
   }
+  // That time is told by itself (StoppedTimes()); where it stood meanwhile is no cause.
+  if (wait == WaitKind::kStopped) return Cause::kHost;
   if (sample.stack >= 0 && in_loader_[sample.stack]) return Cause::kInputWait;
   switch (wait) {
     case WaitKind::kSocket:
@@ -327,7 +335,8 @@ bool SampleJudge::WorkerIsHeldUp(int32_t process, int64_t ns) const {
     if (look < 0) return false;
     const WaitKind wait = WaitOf(look);
     // An event loop waits for work.
-    return wait == WaitKind::kSleep || wait == WaitKind::kStorage || wait == WaitKind::kStopped ||
+    return wait == WaitKind::kSleep || wait == WaitKind::kStorage || wait == WaitKind::kFileLock ||
+           wait == WaitKind::kStopped ||
            (OutsideOf(look) != Outside::kNo && !IsEpoll(timeline_.samples[look].syscall));
   });
 }
@@ -355,7 +364,8 @@ bool SampleJudge::AnotherWaitsOutside(const HostSample& sample) const {
     const int32_t look = thread == sample.thread ? -1 : LookNear(thread, sample.time_ns);
     if (look < 0) continue;
     const WaitKind wait = WaitOf(look);
-    if (wait == WaitKind::kSleep || wait == WaitKind::kStorage || wait == WaitKind::kStopped)
+    if (wait == WaitKind::kSleep || wait == WaitKind::kStorage || wait == WaitKind::kFileLock ||
+        wait == WaitKind::kStopped)
       return false;
     found |= OutsideOf(look) != Outside::kNo;
   }
@@ -368,6 +378,15 @@ bool SampleJudge::AwaitsThread(int32_t index) const {
   return !HasPython(sample) || in_backward_[sample.stack];
 }
 
+bool SampleJudge::AwaitsProcess(int32_t index) const {
+  const HostSample& sample = timeline_.samples[index];
+  const WaitKind wait = WaitOf(index);
+  if (IsEpoll(sample.syscall) || (wait != WaitKind::kPipe && wait != WaitKind::kSocket))
+    return false;
+  const std::string_view target = TargetOf(sample);
+  return target == "pipe" || target.ends_with("socket");
+}
+
 bool SampleJudge::IsAtItsOwn(int32_t index) const {
   const HostSample& sample = timeline_.samples[index];
   if (sample.state == HostState::kUnknown || (sample.flags & kSampleWaitsForGil) != 0) return false;
@@ -375,6 +394,7 @@ bool SampleJudge::IsAtItsOwn(int32_t index) const {
     case WaitKind::kNone:
     case WaitKind::kSleep:
     case WaitKind::kStorage:
+    case WaitKind::kFileLock:
     case WaitKind::kWriting:
     case WaitKind::kChild:
     case WaitKind::kStopped:
@@ -408,6 +428,9 @@ std::string SampleJudge::StateText(int32_t index) const {
       if (syscall != nullptr && syscall->does == Does::kWrite) return "writing " + target;
       return in + " of " + target;
     }
+    case WaitKind::kFileLock:
+      return std::string("waiting in ") + syscall->name + " " + kForFileLock +
+             (target.empty() ? "a file" : target);
     case WaitKind::kSocket:
     case WaitKind::kPipe:
       return target.empty() ? in : in + " on a " + target;

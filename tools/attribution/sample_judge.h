@@ -24,12 +24,16 @@ inline constexpr double kIdleJobShare = 0.05;
 // not show.
 inline constexpr const char* kFeederUnseen = "for whom was not seen";
 
+// ... it waits for a lock of a file.
+inline constexpr const char* kForFileLock = "for the lock of ";
+
 // What a blocked thread is blocked in.
 enum class WaitKind : uint8_t {
-  kNone,     // it is not blocked
-  kSleep,    // by its own will, for a time
-  kStorage,  // files
-  kSocket,   // sockets, and sets of descriptors that are not known to be pipes
+  kNone,      // it is not blocked
+  kSleep,     // by its own will, for a time
+  kStorage,   // files
+  kFileLock,  // of another process, or of the same one through another descriptor
+  kSocket,    // sockets, and sets of descriptors that are not known to be pipes
   kPipe,
   kFutex,    // locks, conditions, queues within a process
   kWriting,  // to a pipe or a socket that takes no more
@@ -42,7 +46,8 @@ class SampleJudge {
  public:
   SampleJudge(const Timeline& timeline, const CallSites& sites, const JobActivity& activity);
 
-  // One of kInputWait, kRequestWait, kHostPython, kHostNative, kGilWait; kHost: it says nothing.
+  // One of kInputWait, kRequestWait, kHostPython, kHostNative, kGilWait; kHost: it says nothing of
+  // what the thread did, or that it was stopped (StoppedTimes() tells of that).
   Cause CauseOf(int32_t sample) const { return causes_[sample]; }
   WaitKind WaitOf(int32_t sample) const;
   // "queue.get, blocked in poll on a pipe", "asleep in time.sleep", "in a C function"; may be
@@ -51,6 +56,9 @@ class SampleJudge {
   // Waits without knowing for what: for another thread of its process to hand it work, or to be
   // done with the work that it was handed (autograd's ready queue, and backward() in front of it).
   bool AwaitsThread(int32_t sample) const;
+  // Waits in a call for the other end of one pipe or socket: that of another process. Threads of
+  // one wake each other by a futex, or in an event loop, whatever is busy in it meanwhile.
+  bool AwaitsProcess(int32_t sample) const;
   // Known to be at something of its own (running, asleep, at a file): whatever another thread of
   // its process is blocked in does not hold it up.
   bool IsAtItsOwn(int32_t sample) const;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 
 namespace gpuprobe::tools {
 namespace {
@@ -138,6 +139,23 @@ Lane UnseenTimes(const Timeline& timeline, const Scope& scope, const DeviceActiv
   Lane lane;
   for (const Range& range : ranges) lane.Add(range.begin, range.end, range.place);
   return lane;
+}
+
+std::vector<Lane> StoppedTimes(const Timeline& timeline) {
+  std::vector<std::pair<int32_t, Window>> times;
+  for (const HostSample& sample : timeline.samples) {
+    if (sample.state != HostState::kStopped || sample.thread < 0) continue;
+    const int32_t process = timeline.threads[sample.thread].process;
+    if (process < 0) continue;
+    times.push_back({process, {sample.time_ns - sample.interval_ns, sample.time_ns}});
+  }
+  std::sort(times.begin(), times.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.first, a.second.start_ns, a.second.end_ns) <
+           std::tie(b.first, b.second.start_ns, b.second.end_ns);
+  });
+  std::vector<Lane> lanes(timeline.processes.size());
+  for (const auto& [process, time] : times) lanes[process].Add(time.start_ns, time.end_ns, 0);
+  return lanes;
 }
 
 int64_t BlindNs(const Timeline& timeline, const std::vector<DeviceActivity>& activities,

@@ -20,10 +20,17 @@ namespace gpuprobe::tools {
 // The place of idle time in which there was no recorded process.
 inline constexpr const char* kNobodyRecorded = "no process was being recorded";
 
+// The place of idle time in which the process that feeds the device could not run at all.
+inline constexpr const char* kProcessStopped =
+    "the process was stopped (signal, debugger or freezer)";
+
 // id: the place (Places) that says why. Blind times are those of every process in scope that uses
 // the device: its missing work could have run there, whosever operation came next.
 Lane UnseenTimes(const Timeline& timeline, const Scope& scope, const DeviceActivity& activity,
                  const StreamOrder& order, Places& places);
+
+// By process: when it was stopped, as far as the sampler saw. id: 0.
+std::vector<Lane> StoppedTimes(const Timeline& timeline);
 
 // Length of the union of the blind times of the processes in scope that use a device, within that
 // device's window, over all reports.

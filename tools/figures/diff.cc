@@ -57,8 +57,8 @@ std::string SpeedText(const DiffRow& row) {
 }
 
 std::string PointsText(double share) {
-  return absl::StrCat(share < 0 ? "-" : "+", absl::StrCat(std::round(std::abs(share) * 1000) / 10),
-                      " points");
+  return absl::StrCat(share < 0 ? "-" : "+",
+                      FormatSignificant(std::round(std::abs(share) * 1000) / 10, 6), " points");
 }
 
 // The cause whose share changed most in the direction of the whole.

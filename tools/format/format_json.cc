@@ -8,6 +8,11 @@
 #include "tools/format/format_text.h"
 
 namespace gpuprobe::tools {
+namespace {
+
+constexpr double kAllWhole = 9007199254740992.0;  // 2^53: doubles count one by one up to it
+
+}  // namespace
 
 void JsonWriter::BreakLine() {
   if (has_elements_.size() > static_cast<size_t>(break_depth_)) return;
@@ -62,7 +67,9 @@ JsonWriter& JsonWriter::Value(std::string_view text) {
 JsonWriter& JsonWriter::Value(bool value) { return Raw(value ? "true" : "false"); }
 
 JsonWriter& JsonWriter::Value(double value) {
-  return std::isfinite(value) ? Raw(absl::StrFormat("%.10g", value)) : Null();
+  if (!std::isfinite(value)) return Null();
+  const bool whole = value == std::floor(value) && std::abs(value) < kAllWhole;
+  return Raw(whole ? absl::StrFormat("%.0f", value) : absl::StrFormat("%.10g", value));
 }
 
 JsonWriter& JsonWriter::Raw(std::string_view token) {
@@ -73,8 +80,10 @@ JsonWriter& JsonWriter::Raw(std::string_view token) {
 
 void JsonWriter::Escaped(std::string_view text) {
   out_->push_back('"');
-  for (char c : ToValidUtf8(text)) {
-    switch (c) {
+  const std::string valid = ToValidUtf8(text);
+  for (size_t at = 0, length = 0; at < valid.size(); at += length) {
+    const uint32_t code = CodePointAt(valid, at, &length);
+    switch (code) {
       case '"':
         out_->append("\\\"");
         break;
@@ -91,10 +100,13 @@ void JsonWriter::Escaped(std::string_view text) {
         out_->append("\\t");
         break;
       default:
-        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
-          absl::StrAppendFormat(out_, "\\u%04x", static_cast<unsigned>(c));
+        if (!IsHidden(code)) {
+          out_->append(valid, at, length);
+        } else if (code <= 0xFFFF) {
+          absl::StrAppendFormat(out_, "\\u%04x", code);
         } else {
-          out_->push_back(c);
+          absl::StrAppendFormat(out_, "\\u%04x\\u%04x", 0xD7C0 + (code >> 10),
+                                0xDC00 + (code & 0x3FF));
         }
     }
   }

@@ -103,8 +103,8 @@ void AppendCsvRow(const std::vector<std::string>& cells, std::string* out) {
   for (const std::string& raw : cells) {
     if (!first) out->push_back(',');
     first = false;
-    const std::string cell = ToValidUtf8(raw);
-    if (cell.find_first_of(",\"\r\n") == std::string::npos) {
+    const std::string cell = ToPrintable(raw);
+    if (cell.find_first_of(",\"") == std::string::npos) {
       out->append(cell);
       continue;
     }

@@ -42,7 +42,7 @@ struct Table {
 std::string RenderTable(const Table& table, size_t indent = 0, size_t width = kReportWidth);
 
 // RFC 4180: header row, CRLF is avoided in favour of LF (what every reader here accepts), cells
-// with comma, quote or line break are quoted. Valid UTF-8.
+// with comma or quote are quoted. Printable (ToPrintable()): a row is a line. JSON has names whole.
 std::string RenderCsv(const Table& table);
 void AppendCsvRow(const std::vector<std::string>& cells, std::string* out);
 

@@ -4,12 +4,32 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 
 namespace gpuprobe::tools {
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 constexpr std::string_view kEllipsis = "...";
+
+struct CodeRange {
+  uint32_t first, last;
+};
+// What a terminal obeys or does not show. C1 controls act like ESC sequences on some; those that
+// turn the direction of text around show the rest of a line in an order that it does not have.
+constexpr CodeRange kHidden[] = {
+    {0x00, 0x1F},        // C0 controls
+    {0x7F, 0x9F},        // DEL, C1 controls
+    {0xAD, 0xAD},        // soft hyphen
+    {0x61C, 0x61C},      // Arabic letter mark
+    {0x180E, 0x180E},    // Mongolian vowel separator
+    {0x200B, 0x200F},    // zero width, marks of direction
+    {0x2028, 0x202E},    // separators of lines; embeddings and overrides of direction
+    {0x2060, 0x206F},    // word joiner, invisible operators; isolates of direction
+    {0xFEFF, 0xFEFF},    // zero width no-break space
+    {0xFFF9, 0xFFFB},    // interlinear annotations
+    {0xE0000, 0xE007F},  // tags
+};
 
 uint8_t ByteAt(std::string_view text, size_t at) {
   return at < text.size() ? static_cast<uint8_t>(text[at]) : 0;
@@ -100,13 +120,31 @@ std::string ToValidUtf8(std::string_view text) {
   return out;
 }
 
+uint32_t CodePointAt(std::string_view text, size_t at, size_t* length) {
+  *length = SequenceLength(text, at);
+  const uint8_t lead = ByteAt(text, at);
+  if (*length <= 1) return lead;
+  uint32_t code = lead & (0x7Fu >> *length);
+  for (size_t i = 1; i < *length; ++i) code = code << 6 | (ByteAt(text, at + i) & 0x3Fu);
+  return code;
+}
+
+bool IsHidden(uint32_t code) {
+  return std::any_of(std::begin(kHidden), std::end(kHidden), [code](const CodeRange& range) {
+    return range.first <= code && code <= range.last;
+  });
+}
+
 std::string ToPrintable(std::string_view text) {
-  std::string out = ToValidUtf8(text);
-  for (size_t at = 0; at < out.size(); ++at) {
-    const uint8_t c = static_cast<uint8_t>(out[at]);
-    if (c < 0x20 || c == 0x7F) out[at] = '?';
-    // C1 controls are C2 80 .. C2 9F; some terminals obey them like ESC sequences.
-    if (c == 0xC2 && ByteAt(out, at + 1) < 0xA0) out.erase(at, 1)[at] = '?';
+  const std::string valid = ToValidUtf8(text);
+  std::string out;
+  out.reserve(valid.size());
+  for (size_t at = 0, length = 0; at < valid.size(); at += length) {
+    if (IsHidden(CodePointAt(valid, at, &length))) {
+      out.push_back('?');
+    } else {
+      out.append(valid, at, length);
+    }
   }
   return out;
 }

@@ -6,6 +6,7 @@
 #define GPUPROBE_TOOLS_FORMAT_FORMAT_TEXT_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -14,7 +15,14 @@ namespace gpuprobe::tools {
 // Valid UTF-8: every byte that is not part of a well-formed sequence becomes U+FFFD.
 std::string ToValidUtf8(std::string_view text);
 
-// Valid UTF-8 without control characters (they become '?'): a name must not drive the terminal.
+// Controls of C0 and C1, characters that turn the direction of text around, and those without a
+// width: a terminal obeys or hides them.
+bool IsHidden(uint32_t code_point);
+// The code point at byte `at` of valid UTF-8, and its length in bytes.
+uint32_t CodePointAt(std::string_view text, size_t at, size_t* length);
+
+// Valid UTF-8 without hidden characters (they become '?'): a name must neither drive the terminal
+// nor forge a line of a report.
 std::string ToPrintable(std::string_view text);
 
 // Code points; good enough for columns of identifiers and paths. `text` must be valid UTF-8.

@@ -15,6 +15,9 @@
 namespace gpuprobe::tools {
 namespace {
 
+constexpr double kSmallestShown = 1e-4;
+constexpr int kDataDigits = 12, kMostDecimals = 18;
+
 struct Unit {
   double size;
   const char* name;
@@ -30,6 +33,18 @@ std::string WithSeparators(std::string digits) {
 std::string ThreeDigits(double value) {
   if (value >= 99.95) return WithSeparators(absl::StrFormat("%.0f", value));
   return value >= 9.995 ? absl::StrFormat("%.1f", value) : absl::StrFormat("%.2f", value);
+}
+
+// As printf's %g, but never with an exponent, and with all digits before the point.
+std::string Decimal(double magnitude, int digits) {
+  if (magnitude == 0) return "0";
+  const int before_point = static_cast<int>(std::floor(std::log10(magnitude))) + 1;
+  std::string text =
+      absl::StrFormat("%.*f", std::clamp(digits - before_point, 0, kMostDecimals), magnitude);
+  if (text.find('.') == text.npos) return text;
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text;
 }
 
 // Units in ascending order. A unit is left for the next one as soon as the value would print as
@@ -76,16 +91,33 @@ std::string FormatPercent(double part, double whole) {
   const double percent = part / whole * 100;
   if (percent > 0 && percent < 0.05) return "<0.1 %";
   if (percent < 100 && percent >= 99.95) return ">99.9 %";
+  if (percent >= 1000) return WithSeparators(absl::StrFormat("%.0f", percent)) + " %";
   return absl::StrFormat("%.1f %%", percent);
 }
 
 std::string FormatFactor(double factor) {
   if (!std::isfinite(factor)) return "-";
   // A bound must not be rounded up to a claim that the numbers do not carry.
-  if (factor >= 10) return absl::StrFormat("%.0fx", std::floor(factor));
+  if (factor >= 10) return WithSeparators(absl::StrFormat("%.0f", std::floor(factor))) + "x";
   // "1.0x" would deny what "1.07x" says.
   if (factor < 1.1) return absl::StrFormat("%.2fx", std::floor(factor * 100 + 1e-9) / 100);
   return absl::StrFormat("%.1fx", std::floor(factor * 10 + 1e-9) / 10);
+}
+
+std::string FormatSignificant(double value, int digits) {
+  if (!std::isfinite(value)) return "-";
+  const double magnitude = std::fabs(value);
+  if (magnitude > 0 && magnitude < kSmallestShown) return value < 0 ? ">-0.0001" : "<0.0001";
+  const std::string text = Decimal(magnitude, digits);
+  const size_t point = std::min(text.find('.'), text.size());
+  return absl::StrCat(value < 0 ? "-" : "", WithSeparators(text.substr(0, point)),
+                      text.substr(point));
+}
+
+std::string PlainNumber(double value) {
+  if (!std::isfinite(value)) return "";
+  const std::string text = Decimal(std::fabs(value), kDataDigits);
+  return value < 0 && text != "0" ? "-" + text : text;
 }
 
 std::string FormatPlural(uint64_t count, const char* noun) {

@@ -34,6 +34,13 @@ std::string FormatPercent(double part, double whole);
 // "23x", "1.3x".
 std::string FormatFactor(double factor);
 
+// So many significant digits, and all before the point: "29.4", "0.0352", "7", "1,234,567",
+// "<0.0001". Never an exponent; "-" where it is no number.
+std::string FormatSignificant(double value, int digits);
+
+// The same for programs: 12 digits, no separators; empty where it is no number.
+std::string PlainNumber(double value);
+
 // "1 kernel", "2 kernels", "4,096 kernels".
 std::string FormatPlural(uint64_t count, const char* noun);
 

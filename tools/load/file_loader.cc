@@ -183,20 +183,39 @@ void FileLoader::LoadPacket(const Packet& packet, const FrameHeader& header, Fil
   }
 }
 
+// A clock that stepped, or a record that was damaged, must not make years of a run of seconds.
+void FileLoader::Believe(const FrameHeader& header, FileState* file) {
+  constexpr int64_t kClocksDisagreeNs = 3'600'000'000'000;
+  file->earliest_ns = 0;
+  file->latest_ns = TimeBudget::kLatestNs;
+  if (file->first_clock_ns > 0) {
+    const bool started = file->process_start_ns > 0;
+    const int64_t begin_ns =
+        started ? std::min(file->process_start_ns, file->first_clock_ns) : file->first_clock_ns;
+    file->earliest_ns = TimeBudget::Bounded(begin_ns - kClocksDisagreeNs);
+  }
+  if (header.written_ns() > 0 && header.written_ns() < TimeBudget::kLatestNs)
+    file->latest_ns = TimeBudget::Bounded(header.written_ns() + kClocksDisagreeNs);
+  file->latest_ns = std::max(file->latest_ns, file->earliest_ns);
+}
+
 void FileLoader::LoadFrame(proto::Frame* frame, FileState* file) {
   const FrameHeader& header = frame->header();
   file->ids = {};
   run_->timeline.inputs[static_cast<size_t>(input_)].records += header.records();
   if (header.has_clock()) file->clock.Add(header.clock());
-  if (header.first_ns() != 0 || header.last_ns() != 0) {
-    file->first_ns = std::min(file->first_ns, header.first_ns());
-    file->last_ns = std::max(file->last_ns, header.last_ns());
-  }
-  if (header.has_clock()) file->first_ns = std::min(file->first_ns, header.clock().trace_ns());
+  if (header.has_clock() && file->first_clock_ns == 0)
+    file->first_clock_ns = header.clock().trace_ns();
   // ProcessInfo first: ids of threads depend on the pid.
   for (const Packet& packet : frame->trace.packet()) {
     if (packet.has_process()) LoadProcess(packet.process(), file);
   }
+  Believe(header, file);
+  if (header.first_ns() != 0 || header.last_ns() != 0) {
+    file->first_ns = std::min(file->first_ns, std::max(header.first_ns(), file->earliest_ns));
+    file->last_ns = std::max(file->last_ns, std::min(header.last_ns(), file->latest_ns));
+  }
+  if (header.has_clock()) file->first_ns = std::min(file->first_ns, header.clock().trace_ns());
   LoadPackets(frame, file);
   if (header.written_ns() != 0) {
     file->last_ns = std::max(file->last_ns, header.written_ns());
@@ -206,6 +225,7 @@ void FileLoader::LoadFrame(proto::Frame* frame, FileState* file) {
 }
 
 void FileLoader::LoadPackets(proto::Frame* frame, FileState* file) {
+  budget_.Within(file->earliest_ns, file->latest_ns);
   auto batch = frame->batches.batches().begin();
   const auto last_batch = frame->batches.batches().end();
   for (int i = 0; i < frame->trace.packet_size(); ++i) {
@@ -358,8 +378,13 @@ absl::Status FileLoader::LoadOutline(const std::string& path) {
     if (file == nullptr) continue;
     frame_devices_.clear();
     LoadFrame(frame, file);
-    frames.back().process = file->process;
-    frames.back().devices = frame_devices_;
+    FrameOutline& outline = frames.back();
+    if (outline.first_ns != 0 || outline.last_ns != 0) {
+      outline.first_ns = std::clamp(outline.first_ns, file->earliest_ns, file->latest_ns);
+      outline.last_ns = std::clamp(outline.last_ns, file->earliest_ns, file->latest_ns);
+    }
+    outline.process = file->process;
+    outline.devices = frame_devices_;
   }
   CloseFile(reader);
   OpenedFile& kept = opened_.emplace_back();
@@ -387,6 +412,7 @@ bool FileLoader::LoadNextRecords(size_t index) {
   if (state == opened.states.end()) return true;  // another file's trace once more
   input_ = opened.input;
   state->second.ids = {};
+  Believe(frame_.header(), &state->second);
   LoadPackets(&frame_, &state->second);
   return true;
 }

@@ -157,6 +157,10 @@ class FileLoader {
     int64_t previous_written_ns = 0;                         // of the last frame
     int64_t previous_records_ns = 0;                         // of the last frame that held records
     int64_t process_start_ns = 0;
+    int64_t first_clock_ns = 0;  // the first reading of its clocks; 0: none
+    // What its records' times lie in: later than the process began, and than the frame was closed,
+    // only as far as clocks disagree.
+    int64_t earliest_ns = 0, latest_ns = TimeBudget::kLatestNs;
     bool buffers_missing = false;
     ClockReader clock;
   };
@@ -170,6 +174,7 @@ class FileLoader {
     std::unique_ptr<proto::TraceReader> reader;  // of the second pass
     size_t frames_read = 0;
   };
+  static void Believe(const FrameHeader& header, FileState* file);
   void LoadFrame(proto::Frame* frame, FileState* file);
   // The packets of a frame that `part_` asks for, and the records of their lanes in order.
   void LoadPackets(proto::Frame* frame, FileState* file);
@@ -210,7 +215,9 @@ class FileLoader {
   void SayImpossible();
   void AddDamage(const proto::TraceReader& reader);
 
-  bool Believable(int64_t start_ns, int64_t end_ns) { return budget_.Believable(start_ns, end_ns); }
+  bool Believable(int64_t start_ns, int64_t end_ns) {
+    return budget_.RecordBelievable(start_ns, end_ns);
+  }
   int32_t InternName(const std::string& name);
   int32_t InternSymbol(const std::string& name, const ::gpuprobe::ApiSymbol& symbol);
   int32_t DeviceOf(uint32_t ordinal, FileState* file);

@@ -91,8 +91,8 @@ void FileLoader::AddOps(Batch* columns, const OpLane& lane) {
     }
     return;
   }
-  const bool all =
-      budget_.AllBelievable(columns->start_ns.data(), columns->end_ns.data(), columns->count);
+  const bool all = budget_.AllRecordsBelievable(columns->start_ns.data(), columns->end_ns.data(),
+                                                columns->count);
   if (!all || !SplitInOrder(*columns, &piece_ends_)) {
     selected_.clear();
     for (size_t i = 0; i < columns->count; ++i) {
@@ -162,8 +162,9 @@ void FileLoader::LoadApi(proto::ApiColumns* columns, FileState* file) {
   const std::vector<int32_t>& symbols = file->ids.symbols;
   const auto known = [&symbols](uint32_t symbol) { return Lookup(symbols, symbol) >= 0; };
   const bool all_known = std::all_of(columns->symbol.begin(), columns->symbol.end(), known);
-  const bool all = all_known && budget_.AllBelievable(columns->start_ns.data(),
-                                                      columns->end_ns.data(), columns->count);
+  const bool all =
+      all_known && budget_.AllRecordsBelievable(columns->start_ns.data(), columns->end_ns.data(),
+                                                columns->count);
   if (!all || !SplitInOrder(*columns, &piece_ends_)) {
     selected_.clear();
     for (size_t i = 0; i < columns->count; ++i) {

@@ -43,7 +43,7 @@ std::string ValueText(std::optional<double> value, FigureUnit unit) {
     case FigureUnit::kBytes:
       return FormatBytes(static_cast<uint64_t>(*value));
     case FigureUnit::kPerSecond:
-      return absl::StrFormat("%.3g /s", *value);
+      return absl::StrCat(FormatSignificant(*value, 3), " /s");
   }
   return "";
 }
@@ -171,7 +171,7 @@ std::string DiffCsv(const DiffInput& input) {
     table.columns.push_back({title});
   }
   const auto number = [](std::optional<double> value) {
-    return value.has_value() ? absl::StrFormat("%.12g", *value) : "";
+    return value.has_value() ? PlainNumber(*value) : "";
   };
   for (const DiffRow& row : input.rows) {
     const std::optional<bool> improved = row.improved();

@@ -64,11 +64,14 @@ std::string WhyNoKernelRecords(const LoadedRun& run) {
 
 std::string WindowSpan(const Analysis& analysis) {
   int64_t begin = INT64_MAX, end = INT64_MIN;
+  uint64_t ops = 0;
   for (const DeviceReport& device : analysis.devices) {
     begin = std::min(begin, device.window.start_ns);
     end = std::max(end, device.window.end_ns);
+    ops += device.kernels.count + device.copies.count + device.sets.count + device.graphs.count;
   }
-  return begin < end ? FormatDuration(end - begin) : "no GPU work";
+  if (begin < end) return FormatDuration(end - begin);
+  return ops == 0 ? "no GPU work" : "GPU work of no length";
 }
 
 std::string DeviceNames(const Timeline& timeline) {

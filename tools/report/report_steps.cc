@@ -100,12 +100,14 @@ std::string SlowestTable(const ReportInput& input, const DeviceSteps& steps) {
   const int64_t origin = Origin(input);
   for (size_t i = 0; i < shown; ++i) {
     const Step& step = steps.steps[order[i]];
-    const double factor =
-        static_cast<double>(step.duration_ns()) / static_cast<double>(steps.median_ns);
+    const std::string factor =
+        steps.median_ns <= 0 ? "-"
+                             : absl::StrFormat("%.2f", static_cast<double>(step.duration_ns()) /
+                                                           static_cast<double>(steps.median_ns));
     table.rows.push_back({absl::StrCat(step.index), RelativeTime(step.begin_ns, origin),
-                          FormatDuration(step.duration_ns()), absl::StrFormat("%.2f", factor),
-                          FormatCount(step.ops), FormatDuration(step.busy_ns),
-                          FormatDuration(step.idle_ns), MostOf(step)});
+                          FormatDuration(step.duration_ns()), factor, FormatCount(step.ops),
+                          FormatDuration(step.busy_ns), FormatDuration(step.idle_ns),
+                          MostOf(step)});
   }
   return absl::StrCat(RenderTable(table, 2), MoreLine(shown, order.size(), 2));
 }
@@ -155,7 +157,7 @@ std::string DeviceText(const ReportInput& input, const DeviceSteps& steps,
       title, FormatPlural(steps.count, "step"), " of ",
       FormatPlural(steps.typical_ops, "operation"), " in ", FormatDuration(window.span()), " (",
       FormatPercent(static_cast<double>(window.span()), static_cast<double>(report.window.span())),
-      " of the window), ", absl::StrFormat("%.4g", StepsPerSecond(steps)), " steps/s\n");
+      " of the window), ", FormatSignificant(StepsPerSecond(steps), 4), " steps/s\n");
   absl::StrAppend(
       &out,
       WrappedLine(SourceText(steps, OpLabel(input.run.timeline, first, kNameWidth, names)), 2));

@@ -64,6 +64,13 @@ void* OutliveMain(void*) {
   return nullptr;
 }
 
+void* OutliveMainAndExit(void*) {
+  usleep(100'000);
+  g_gpu->Launches(100);
+  g_gpu->Synchronize();
+  exit(25);
+}
+
 pthread_t StartThread(void* (*function)(void*)) {
   pthread_t thread;
   if (pthread_create(&thread, nullptr, function, nullptr) != 0) _exit(98);
@@ -121,6 +128,18 @@ const Ending kEndings[] = {
        g_main_thread = pthread_self();
        StartThread(&OutliveMain);
        pthread_exit(nullptr);
+     }},
+    // glibc does not hear of it: it still counts the thread.
+    {"raw_exit_of_the_main_thread",
+     []() -> int {
+       StartThread(&OutliveMainAndExit);
+       return static_cast<int>(syscall(SYS_exit, 12));
+     }},
+    {"raw_exit_of_all_threads",
+     []() -> int {
+       g_main_thread = pthread_self();
+       StartThread(&OutliveMain);
+       return static_cast<int>(syscall(SYS_exit, 13));
      }},
     {"main_thread_leaves_last", []() -> int { pthread_exit(nullptr); }},
     {"exec",

@@ -160,8 +160,7 @@ TEST(Kinds, RequestWait) {
   EXPECT_EQ(v.kind, "request_wait");
   EXPECT_EQ(v.headline,
             "Waiting for requests: the GPU was idle 80 % of 1.00 s; for 100 % of the idle time the "
-            "job had "
-            "nothing to do: no work had come from outside.");
+            "feeding thread waited for work from outside, and nobody in the job was busy.");
   EXPECT_EQ(v.evidence, "server.py:34 in serve (recv): 800 ms in 50 gaps, the longest 20.0 ms");
 }
 

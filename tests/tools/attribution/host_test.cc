@@ -28,7 +28,7 @@ constexpr const char* kQueueGet = "/usr/lib/python3.11/queue.py:171 Queue.get";
 constexpr const char* kThreadingWait = "/usr/lib/python3.11/threading.py:320 Condition.wait";
 
 constexpr int32_t kRead = 0, kWrite = 1, kPoll = 7, kSelect = 23, kFutex = 202, kNanosleep = 230,
-                  kEpollWait = 232, kRecvFrom = 45;
+                  kEpollWait = 232, kRecvFrom = 45, kFcntl = 72, kFlock = 73;
 
 class HostTime : public testing::Test {
  protected:
@@ -458,6 +458,37 @@ TEST_F(HostTime, APipeIsInputWaitWhileAChildIsBusy) {
 TEST_F(HostTime, WritingAFileIsHostNativeAndSaysWhich) {
   Blocked(50, b_.Stack({kMain}), kWrite, "/ckpt/x.pt").state = HostState::kBlockedIo;
   EXPECT_EQ(Only(), "host_native train.py:27 in main | writing /ckpt/x.pt");
+}
+
+TEST_F(HostTime, ALockOfAFileIsNoFileThatIsRead) {
+  Blocked(50, b_.Stack({"/job/cache.py:80 lock", kMain}), kFlock, "/job/cache.lock");
+  EXPECT_EQ(Only(),
+            "host_native cache.py:80 in lock | waiting in flock for the lock of /job/cache.lock");
+}
+
+TEST_F(HostTime, ALockOfAFileUnderADataLoaderIsInputWait) {
+  Blocked(50, b_.Stack({"/job/cache.py:80 lock", kLoaderNext, kMain}), kFcntl);
+  EXPECT_EQ(Only(), "input_wait cache.py:80 in lock | waiting in fcntl for the lock of a file");
+}
+
+// 10 to 30 and 80 to 100 it slept, 30 to 80 it could not run.
+TEST_F(HostTime, WhileTheProcessWasStoppedItIsNotKnownWhatItWouldHaveDone) {
+  const int32_t line = b_.Stack({kMain});
+  Blocked(20, line, kNanosleep, "nanosleep");
+  HostSample& stopped = b_.AddSample(0, 80 * kMs, 50 * kMs, {}, HostState::kStopped, -1);
+  stopped.runnable_ns = 50 * kMs;
+  Blocked(85, line, kNanosleep, "nanosleep");
+  EXPECT_EQ(Parts(), (Lines{"10-30 host_native: train.py:27 in main",
+                            "30-80 unknown: the process was stopped (signal, debugger or freezer)",
+                            "80-100 host_native: train.py:27 in main"}));
+}
+
+// The device is fed by two: what holds one up does not hold up the other.
+TEST_F(HostTime, AnotherProcessThatWasStoppedIsNoReason) {
+  const int32_t other = b_.AddThread(300, "other", b_.AddProcess(300, "other"));
+  b_.AddSample(other, 80 * kMs, 70 * kMs, {}, HostState::kStopped, -1);
+  Look(50, HostState::kRunning, b_.Stack({kMain}));
+  EXPECT_EQ(Only(), "host_python train.py:27 in main | ");
 }
 
 TEST_F(HostTime, SleepIsHostNative) {

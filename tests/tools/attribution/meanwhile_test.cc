@@ -2,6 +2,8 @@
 // Copyright the gpuprobe authors.
 //
 // What others did while the device waited. One gap, 10 to 110 ms.
+#include "tools/attribution/meanwhile.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -10,7 +12,6 @@
 
 #include "tests/tools/timeline_builder.h"
 #include "tools/analysis/analysis.h"
-#include "tools/attribution/meanwhile.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -131,6 +132,21 @@ TEST_F(MeanwhileTest, BusyThreadsOfTheProcessAreNamedOneByOne) {
   ASSERT_EQ(meanwhile.size(), 1u);
   EXPECT_EQ(meanwhile[0].who, "thread 12 decoder");
   EXPECT_EQ(meanwhile[0].sites[0].where, "decode_mcu (libjpeg.so)");
+}
+
+// It waits for another process: whatever is busy in its own, nothing waits for that.
+TEST_F(MeanwhileTest, BusyThreadsOfTheProcessFillNoPipeOfAWorker) {
+  MainWaits();
+  const int32_t pipe = b_.String("pipe");
+  for (HostSample& sample : b_.t.samples) {
+    sample.syscall = 0;
+    sample.wait_target = pipe;
+  }
+  b_.AddSamples(AddWorker(200, 4), 0, 120 * kMs, 10 * kMs, HostState::kRunning, -1);
+  b_.AddSamples(b_.AddThread(12, "metrics"), 0, 120 * kMs, 10 * kMs, HostState::kRunning, -1);
+  const auto& meanwhile = Of(Cause::kInputWait);
+  ASSERT_EQ(meanwhile.size(), 1u);
+  EXPECT_EQ(meanwhile[0].who, "1 worker (child of 100)");
 }
 
 TEST_F(MeanwhileTest, ProcessesThatAreNoChildrenAreNotWorkers) {

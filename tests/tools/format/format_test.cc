@@ -81,6 +81,29 @@ TEST(FormatFactor, RoundsDownBecauseItIsABound) {
   EXPECT_EQ(FormatFactor(std::numeric_limits<double>::infinity()), "-");
 }
 
+TEST(Numbers, HaveNoExponentsAtTheExtremes) {
+  EXPECT_EQ(FormatFactor(1e3), "1,000x");
+  EXPECT_EQ(FormatFactor(1.5e12), "1,500,000,000,000x");
+  EXPECT_EQ(FormatPercent(1.07e9, 100), "1,070,000,000 %");
+  EXPECT_EQ(FormatSignificant(0, 3), "0");
+  EXPECT_EQ(FormatSignificant(29.44, 3), "29.4");
+  EXPECT_EQ(FormatSignificant(7, 3), "7");
+  EXPECT_EQ(FormatSignificant(999.6, 3), "1,000");
+  EXPECT_EQ(FormatSignificant(1'234'567.8, 3), "1,234,568");
+  EXPECT_EQ(FormatSignificant(-0.03517, 3), "-0.0352");
+  EXPECT_EQ(FormatSignificant(1e-9, 3), "<0.0001");
+  EXPECT_EQ(FormatSignificant(std::nan(""), 3), "-");
+  EXPECT_EQ(PlainNumber(1.5e18), "1500000000000000000");
+  EXPECT_EQ(PlainNumber(2e-7), "0.0000002");
+  EXPECT_EQ(PlainNumber(-0.25), "-0.25");
+  EXPECT_EQ(PlainNumber(0), "0");
+  EXPECT_EQ(PlainNumber(std::numeric_limits<double>::infinity()), "");
+  std::string out;
+  JsonWriter json(&out, 0);
+  json.BeginArray().Value(123'456'789'012'345.0).Value(0.25).EndArray();
+  EXPECT_EQ(out, "[123456789012345,0.25]");
+}
+
 TEST(ParseDuration, TakesWhatPeopleType) {
   EXPECT_EQ(*ParseDuration("10us"), 10'000);
   EXPECT_EQ(*ParseDuration("1.5s"), 1'500'000'000);
@@ -117,6 +140,30 @@ TEST(Utf8, ControlCharactersNeverReachTheTerminal) {
   EXPECT_EQ(ToPrintable("\xc2\xa0"), "\xc2\xa0");
 }
 
+// U+202E, U+2066, U+200B, U+0085, U+2028, U+FEFF, U+E0041, each between letters.
+constexpr char kTricky[] =
+    "a\xe2\x80\xae"
+    "b\xe2\x81\xa6"
+    "c\xe2\x80\x8b"
+    "d\xc2\x85"
+    "e\xe2\x80\xa8"
+    "f\xef\xbb\xbf"
+    "g\xf3\xa0\x81\x81"
+    "h";
+
+TEST(Utf8, DirectionsAndCharactersWithoutWidthForgeNoLine) {
+  EXPECT_EQ(ToPrintable(kTricky), "a?b?c?d?e?f?g?h");
+  EXPECT_EQ(ToPrintable("\xe2\x80\xa6 \xe2\x82\xac \xf0\x9f\x98\x80"),
+            "\xe2\x80\xa6 \xe2\x82\xac \xf0\x9f\x98\x80");
+  std::string csv;
+  AppendCsvRow({kTricky, "2"}, &csv);
+  EXPECT_EQ(csv, "a?b?c?d?e?f?g?h,2\n");
+  std::string out;
+  JsonWriter(&out, 0).Value(kTricky);
+  EXPECT_EQ(out, "\"a\\u202eb\\u2066c\\u200bd\\u0085e\\u2028f\\ufeffg\\udb40\\udc41h\"")
+      << "whole, but nothing that a terminal obeys";
+}
+
 TEST(MiddleEllipsis, KeepsBothEnds) {
   EXPECT_EQ(MiddleEllipsis("abcdefghij", 10), "abcdefghij");
   EXPECT_EQ(MiddleEllipsis("abcdefghijk", 10), "abcd...ijk");
@@ -151,8 +198,8 @@ TEST(Csv, QuotesAsRfc4180) {
   Table table;
   table.columns = {{"name"}, {"n"}};
   table.rows = {{"a,b", "1"}, {"say \"hi\"", "2"}, {"two\nlines", "3"}, {"plain", ""}};
-  EXPECT_EQ(RenderCsv(table),
-            "name,n\n\"a,b\",1\n\"say \"\"hi\"\"\",2\n\"two\nlines\",3\nplain,\n");
+  EXPECT_EQ(RenderCsv(table), "name,n\n\"a,b\",1\n\"say \"\"hi\"\"\",2\ntwo?lines,3\nplain,\n")
+      << "a name makes no row";
 }
 
 TEST(TextTable, AlignsAndCutsTheFlexibleColumn) {

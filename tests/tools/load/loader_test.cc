@@ -316,6 +316,30 @@ TEST_F(LoaderTest, RecordsWithoutTimesAreCountedAndNotUsed) {
   EXPECT_THAT(timings, ::testing::UnorderedElementsAre(1, 2, 3));
 }
 
+// Of a clock that stepped, or of damage: years of a run of microseconds.
+TEST_F(LoaderTest, RecordsOutsideOfTheProcesssLifeAreCountedAndNotUsed) {
+  constexpr int64_t kYearNs = 365ll * 86'400 * 1'000'000'000;
+  constexpr int64_t kNow = 1'700'000'000'000'000'000;
+  MadeProcess process;
+  process.begin_ns = kNow;
+  TraceMaker trace(process);
+  trace.Kernel("k", kNow + 100, kNow + 200, 1);
+  trace.HoldClock();
+  trace.Kernel("k", kNow + 10 * kYearNs, kNow + 10 * kYearNs + 100, 2);
+  trace.Kernel("k", 100, 200, 3);
+  trace.Kernel("k", kNow + 250, kNow + 10 * kYearNs, 4);
+  trace.Call("cudaLaunchKernel", MadeClass::kLaunch, kNow + kYearNs, kNow + kYearNs + 10, 5);
+  trace.Kernel("k", kNow + 300, kNow + 400, 6);
+  const LoadedRun run = LoadOne(&trace);
+  ASSERT_EQ(run.timeline.ops.size(), 2u);
+  EXPECT_EQ(run.timeline.ops[1].end_ns, kNow + 400);
+  EXPECT_EQ(run.timeline.untimed.size(), 3u);
+  EXPECT_TRUE(run.timeline.calls.empty());
+  EXPECT_THAT(run.notices, ElementsAre(HasSubstr("1 host record with impossible times")));
+  EXPECT_LT(run.timeline.processes[0].capture_end_ns, kNow + kYearNs);
+  EXPECT_GT(run.timeline.processes[0].capture_begin_ns, 200);
+}
+
 TEST_F(LoaderTest, AKernelInAnotherClockDomainIsFlaggedNotUsed) {
   TraceMaker trace;
   trace.Call("cudaLaunchKernel", MadeClass::kLaunch, kT + 100, kT + 110, 1);

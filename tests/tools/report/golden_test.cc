@@ -383,7 +383,8 @@ TEST_F(GoldenTest, TheFirstScreenStaysWithinItsColumns) {
 }
 
 TEST_F(GoldenTest, NamesCannotBreakAnyFormat) {
-  const std::string evil = "k\"\\,\n\x1b[2J\xff\xc3(";
+  // Line breaks, an escape sequence, bytes that are no UTF-8, U+202E and U+009B.
+  const std::string evil = "k\"\\,\n\x1b[2J\xff\xc3(\xe2\x80\xae)\xc2\x9b\u200b";
   run_.timeline.names[1] = evil;
   run_.name = run_.timeline.inputs[0].path = run_.timeline.processes[0].command_line = evil;
   analysis_.places[0] = analysis_.waits[0].where = evil;
@@ -391,7 +392,10 @@ TEST_F(GoldenTest, NamesCannotBreakAnyFormat) {
     for (Format format : {Format::kText, Format::kJson, Format::kCsv}) {
       const std::string out = Render(kind, format);
       EXPECT_EQ(out.find('\xff'), out.npos) << ReportName(kind);
-      EXPECT_TRUE(format == Format::kCsv || out.find('\x1b') == out.npos) << ReportName(kind);
+      EXPECT_TRUE(out.find('\x1b') == out.npos) << ReportName(kind);
+      EXPECT_EQ(out.find("\xe2\x80\xae"), out.npos) << ReportName(kind);
+      EXPECT_EQ(out.find("\xc2\x9b"), out.npos) << ReportName(kind);
+      EXPECT_EQ(out.find("\xe2\x80\x8b"), out.npos) << ReportName(kind);
     }
   }
 }
