@@ -11,7 +11,6 @@
 #include <set>
 #include <span>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "tools/analysis/verdict.h"
@@ -79,14 +78,15 @@ class WindowedAnalysis::Impl {
         limits_(limits),
         activity_(activity),
         process_devices_(std::move(outline.process_devices)),
-        side_(std::thread::hardware_concurrency() > 1),
+        cpus_(limits.cpus == 0 ? UsableCpus() : limits.cpus),
+        side_(cpus_ > 1, "sums"),
         samples_(std::move(outline.timeline.samples), outline.timeline.threads.size()),
         places_(work_.timeline),
         present_(outline.timeline.devices.size(), false),
         seen_correlation_(outline.timeline.processes.size(), 0),
         communication_names_(CommunicationNames(outline.timeline)),
         verdict_(outline.timeline.devices.size(), options, communication_names_),
-        behind_(std::thread::hardware_concurrency() > 1) {
+        behind_(cpus_ > 1, "steps") {
     work_.timeline = std::move(outline.timeline);
     work_.timeline.samples.clear();
     const size_t count = work_.timeline.devices.size();
@@ -683,6 +683,7 @@ class WindowedAnalysis::Impl {
   size_t learnt_ops_ = 0;  // of each device
   ActivityCounter* const activity_;
   const std::vector<std::pair<int32_t, int32_t>> process_devices_;
+  const size_t cpus_;
   SideThread side_;
   LoadedRun work_;  // its timeline: the records at hand
   WindowSamples samples_;

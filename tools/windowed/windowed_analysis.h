@@ -64,6 +64,9 @@ struct WindowLimits {
   size_t most_unmatched = 65'536;  // submissions that are remembered until their work comes
   // Of each device, from which its steps are learnt; of many devices fewer (step_tracker.h).
   size_t learnt_ops = kLearntOps;
+  // For how many the work is divided; all figures are the same with any number. 0: as many as the
+  // process may use.
+  size_t cpus = 0;
 };
 
 // What is known of a run before its records.
