@@ -65,9 +65,9 @@ class FileLoader {
   absl::Status LoadOutline(const std::string& path);
   size_t files() const { return opened_.size(); }
   const std::vector<FrameOutline>& FramesOf(size_t file) const { return opened_[file].frames; }
-  // Of the second pass, before it: frames of up to kMostReadAhead files are decompressed and decoded
-  // by a thread for each file, one frame ahead (frame_prefetcher.h). For machines that have a core
-  // to spare.
+  // Of the second pass, before it: frames of up to kMostReadAhead files are decompressed and
+  // decoded by a thread for each file, one frame ahead (frame_prefetcher.h). For machines that have
+  // a core to spare.
   static constexpr size_t kMostReadAhead = 4;
   void ReadAhead() { read_ahead_ = opened_.size() <= kMostReadAhead; }
   // Appends the records of the file's next frame; false: there is none, or it cannot be read.
