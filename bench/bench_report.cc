@@ -4,10 +4,12 @@
 // One question: how long does probe-report take from a trace file to the figures, and how much
 // memory?
 //
-//   bench_report [--smoke] [--windows] [--records N] [--keep FILE] [TRACE]
+//   bench_report [--smoke] [--windows] [--cpus N] [--records N] [--keep FILE] [TRACE]
 //
 // --windows: as probe-report reads a long run, window by window, up to the summary's text, in a
-// fresh process; else the whole run at once. --keep: the synthetic trace stays, in FILE.
+// fresh process, with the CPU time of each of its threads: the largest is what the wall time cannot
+// be below; else the whole run at once. --cpus: reads as on so many, with --windows; as many as the
+// process may use. --keep: the synthetic trace stays, in FILE.
 // Without TRACE a synthetic one is written first: a launch-bound training loop, as many calls as
 // kernels, on four streams (one of them communication), a copy and a synchronisation every 1,000
 // kernels. --smoke: small, to see that it runs. Prints one line of JSON with the machine beside the
@@ -17,12 +19,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -156,7 +161,7 @@ std::string CpuModel() {
   return "unknown";
 }
 
-int Measure(const std::string& path) {
+int MeasureHeld(const std::string& path) {
   auto start = std::chrono::steady_clock::now();
   const auto run = LoadRun(FindInputFiles({path}));
   const double load_s = SecondsSince(start);
@@ -195,8 +200,69 @@ double CpuSeconds(const rusage& usage) {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-int SummariseInWindows(const std::string& path) {
-  const auto run = LoadInWindows(FindInputFiles({path}), {});
+// The CPU time of each thread of this process, by looking every few milliseconds: a thread's last
+// look is as exact as that.
+class ThreadClocks {
+ public:
+  ThreadClocks() : thread_([this] { Run(); }) {}
+  // "main 2.500, records 1.100": those that took a hundredth of a second.
+  std::string Stop() {
+    stop_ = true;
+    thread_.join();
+    std::string text;
+    for (const auto& [tid, seen] : threads_) {
+      if (seen.cpu_s < 0.01) continue;
+      char item[64];
+      std::snprintf(item, sizeof item, "%s\"%s\":%.3f", text.empty() ? "" : ",",
+                    NameOf(tid, seen.name).c_str(), seen.cpu_s);
+      text += item;
+    }
+    return text;
+  }
+
+ private:
+  struct Seen {
+    std::string name;
+    double cpu_s;
+  };
+  void Run() {
+    while (!stop_) {
+      Look();
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    Look();
+  }
+  void Look() {
+    std::error_code error;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", error)) {
+      const int tid = std::atoi(task.path().filename().c_str());
+      std::string name;
+      double cpu_ns = 0;
+      std::getline(std::ifstream(task.path() / "comm"), name);
+      std::ifstream(task.path() / "schedstat") >> cpu_ns;
+      if (name.empty() || tid == gettid()) continue;
+      threads_[tid] = {tid == getpid() ? "main" : name, cpu_ns / 1e9};
+    }
+  }
+  // Several threads may have one name.
+  std::string NameOf(int tid, const std::string& name) const {
+    for (const auto& [other, seen] : threads_) {
+      if (other < tid && seen.name == name && seen.cpu_s >= 0.01)
+        return name + "-" + std::to_string(tid);
+    }
+    return name;
+  }
+
+  std::map<int, Seen> threads_;
+  std::atomic<bool> stop_ = false;
+  std::thread thread_;  // after what it uses
+};
+
+int SummariseInWindows(const std::string& path, size_t cpus) {
+  ThreadClocks clocks;
+  WindowedOptions options;
+  options.limits.cpus = cpus;
+  const auto run = LoadInWindows(FindInputFiles({path}), options);
   if (!run.ok() || !run->analysis.internal_error.empty()) {
     std::fprintf(stderr, "bench_report: %s\n",
                  run.ok() ? run->analysis.internal_error.c_str()
@@ -211,6 +277,7 @@ int SummariseInWindows(const std::string& path) {
   }
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
+  std::printf("\"thread_cpu_s\":{%s},", clocks.Stop().c_str());
   std::printf("\"records\":%llu,\"file_bytes\":%llu,\"cpu_s\":%.3f,\"peak_bytes\":%llu,",
               static_cast<unsigned long long>(records), static_cast<unsigned long long>(bytes),
               CpuSeconds(usage), static_cast<unsigned long long>(PeakBytes()));
@@ -218,13 +285,14 @@ int SummariseInWindows(const std::string& path) {
 }
 
 // In a process of its own: the writer's memory is none of the reader's.
-int MeasureWindows(const std::string& path) {
+int MeasureWindows(const std::string& path, size_t cpus) {
   const auto start = std::chrono::steady_clock::now();
   std::printf("{");
   std::fflush(stdout);
   const pid_t child = fork();
   if (child == 0) {
-    execl("/proc/self/exe", "bench_report", "--windows-child", path.c_str(), nullptr);
+    execl("/proc/self/exe", "bench_report", "--cpus", std::to_string(cpus).c_str(),
+          "--windows-child", path.c_str(), nullptr);
     _exit(127);
   }
   int status = 0;
@@ -237,6 +305,7 @@ int MeasureWindows(const std::string& path) {
 int Main(const std::vector<std::string>& arguments) {
   uint64_t records = kDefaultRecords;
   std::string trace, keep;
+  size_t cpus = 0;
   bool windows = false;
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i] == "--smoke") {
@@ -245,15 +314,19 @@ int Main(const std::vector<std::string>& arguments) {
       records = std::strtoull(arguments[++i].c_str(), nullptr, 10);
     } else if (arguments[i] == "--windows") {
       windows = true;
+    } else if (arguments[i] == "--cpus" && i + 1 < arguments.size()) {
+      cpus = std::strtoull(arguments[++i].c_str(), nullptr, 10);
     } else if (arguments[i] == "--windows-child" && i + 1 < arguments.size()) {
-      return SummariseInWindows(arguments[i + 1]);
+      return SummariseInWindows(arguments[i + 1], cpus);
     } else if (arguments[i] == "--keep" && i + 1 < arguments.size()) {
       keep = arguments[++i];
     } else {
       trace = arguments[i];
     }
   }
-  const auto measure = windows ? MeasureWindows : Measure;
+  const auto measure = [&](const std::string& path) {
+    return windows ? MeasureWindows(path, cpus) : MeasureHeld(path);
+  };
   if (!trace.empty()) return measure(trace);
   if (!keep.empty()) {
     if (WriteSynthetic(keep, records)) return measure(keep);

@@ -23,16 +23,16 @@ int32_t Places::OfText(const std::string& text) {
 }
 
 std::string Places::SymbolText(int32_t symbol) const {
-  return symbol < 0 ? "unknown call" : timeline_.symbols[symbol].name;
+  return symbol < 0 ? "unknown call" : timeline_->symbols[symbol].name;
 }
 
 std::string Places::ThreadText(int32_t thread) const {
   if (thread < 0) return "unknown thread";
-  const Thread& t = timeline_.threads[thread];
+  const Thread& t = timeline_->threads[thread];
   std::string text;
   if (t.process >= 0 &&
-      (timeline_.processes[t.process].sampled_only || TracedProcesses(timeline_) > 1)) {
-    text = "pid " + std::to_string(timeline_.processes[t.process].pid) + ", ";
+      (timeline_->processes[t.process].sampled_only || TracedProcesses(*timeline_) > 1)) {
+    text = "pid " + std::to_string(timeline_->processes[t.process].pid) + ", ";
   }
   text += "thread " + std::to_string(t.tid);
   if (!t.name.empty()) text += " " + t.name;
@@ -40,19 +40,19 @@ std::string Places::ThreadText(int32_t thread) const {
 }
 
 std::string Places::StreamText(int32_t stream) const {
-  const Stream& s = timeline_.streams[stream];
+  const Stream& s = timeline_->streams[stream];
   std::string text = s.null_stream ? "the default stream" : "stream " + std::to_string(s.stream);
-  if (timeline_.devices.size() > 1 && s.device >= 0) {
-    text += " of GPU " + std::to_string(DeviceNumber(timeline_, s.device));
+  if (timeline_->devices.size() > 1 && s.device >= 0) {
+    text += " of GPU " + std::to_string(DeviceNumber(*timeline_, s.device));
   }
   return text;
 }
 
 int32_t Places::CopyHow(int32_t op) const {
-  if (op < 0 || timeline_.ops[op].kind != OpKind::kCopy) return -1;
-  const GpuOp& copy = timeline_.ops[op];
-  const int32_t direction = copy.shape < 0 ? 0 : timeline_.copy_shapes[copy.shape].copy_kind;
-  return direction * 2 + (IsPageableCopy(timeline_, copy) ? 1 : 0);
+  if (op < 0 || timeline_->ops[op].kind != OpKind::kCopy) return -1;
+  const GpuOp& copy = timeline_->ops[op];
+  const int32_t direction = copy.shape < 0 ? 0 : timeline_->copy_shapes[copy.shape].copy_kind;
+  return direction * 2 + (IsPageableCopy(*timeline_, copy) ? 1 : 0);
 }
 
 std::string Places::CopyText(int32_t how) {
@@ -128,7 +128,7 @@ std::string Places::TextOf(const Key& key) const {
     case Kind::kHostFunction:
       return by_thread("host function on the stream", key.a);
     case Kind::kOtherProcess: {
-      const Process& process = timeline_.processes[key.a];
+      const Process& process = timeline_->processes[key.a];
       const size_t slash = process.executable.rfind('/');
       const std::string name =
           slash == std::string::npos ? process.executable : process.executable.substr(slash + 1);

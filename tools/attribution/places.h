@@ -41,7 +41,9 @@ class Places {
     kUntimed,
   };
 
-  explicit Places(const Timeline& timeline) : timeline_(timeline) {}
+  explicit Places(const Timeline& timeline) : timeline_(&timeline) {}
+  // Of a run that is read in windows: where the window's records are from now on.
+  void ReadFrom(const Timeline& timeline) { timeline_ = &timeline; }
 
   int32_t Id(Kind kind, int32_t a = -1, int32_t b = -1, int32_t c = -1);
   int32_t OfText(const std::string& text);  // a place that has no other name: who made us blind
@@ -74,7 +76,7 @@ class Places {
   std::string SymbolText(int32_t symbol) const;
   std::string StreamText(int32_t stream) const;
 
-  const Timeline& timeline_;
+  const Timeline* timeline_;
   std::vector<std::string> texts_;
   FlatMap<Key, int32_t> by_key_;
   std::unordered_map<std::string, int32_t> by_text_;

@@ -405,21 +405,29 @@ bool FileLoader::LoadNextRecords(size_t index) {
     auto reader = proto::TraceReader::Open(opened.path, proto::TraceReader::Batches::kColumns);
     if (!reader.ok()) return false;
     opened.reader = *std::move(reader);
+    if (read_ahead_) opened.ahead = std::make_unique<FramePrefetcher>(opened.reader.get());
   }
-  if (!opened.reader->Next(&frame_)) return false;
+  proto::Frame* frame = &frame_;
+  if (opened.ahead != nullptr) {
+    frame = opened.ahead->Next();
+  } else if (!opened.reader->Next(frame)) {
+    frame = nullptr;
+  }
+  if (frame == nullptr) return false;
   ++opened.frames_read;
-  const auto state = opened.states.find(frame_.header().file_id());
+  const auto state = opened.states.find(frame->header().file_id());
   if (state == opened.states.end()) return true;  // another file's trace once more
   input_ = opened.input;
   state->second.ids = {};
-  Believe(frame_.header(), &state->second);
-  LoadPackets(&frame_, &state->second);
+  Believe(frame->header(), &state->second);
+  LoadPackets(frame, &state->second);
   return true;
 }
 
 void FileLoader::FinishRecords() {
   for (OpenedFile& opened : opened_) {
     const size_t missing = opened.frames.size() - opened.frames_read;
+    opened.ahead.reset();
     opened.reader.reset();
     if (missing == 0) continue;
     InputFile& input = run_->timeline.inputs[static_cast<size_t>(opened.input)];

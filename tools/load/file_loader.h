@@ -21,6 +21,7 @@
 #include "proto/columns.h"
 #include "proto/trace_reader.h"
 #include "tools/load/capture_facts.h"
+#include "tools/load/frame_prefetcher.h"
 #include "tools/load/lane_merger.h"
 #include "tools/load/load_samples.h"
 #include "tools/load/marker_names.h"
@@ -64,6 +65,11 @@ class FileLoader {
   absl::Status LoadOutline(const std::string& path);
   size_t files() const { return opened_.size(); }
   const std::vector<FrameOutline>& FramesOf(size_t file) const { return opened_[file].frames; }
+  // Of the second pass, before it: frames of up to kMostReadAhead files are decompressed and
+  // decoded by a thread for each file, one frame ahead (frame_prefetcher.h). For machines that have
+  // a core to spare.
+  static constexpr size_t kMostReadAhead = 4;
+  void ReadAhead() { read_ahead_ = opened_.size() <= kMostReadAhead; }
   // Appends the records of the file's next frame; false: there is none, or it cannot be read.
   bool LoadNextRecords(size_t file);
   // After the second pass: notices.
@@ -172,6 +178,7 @@ class FileLoader {
     std::map<uint64_t, FileState> states;
     std::vector<FrameOutline> frames;
     std::unique_ptr<proto::TraceReader> reader;  // of the second pass
+    std::unique_ptr<FramePrefetcher> ahead;      // of `reader`: goes first
     size_t frames_read = 0;
   };
   static void Believe(const FrameHeader& header, FileState* file);
@@ -259,6 +266,7 @@ class FileLoader {
   Part part_ = Part::kAll;
   std::vector<OpenedFile> opened_;
   proto::Frame frame_;  // of the second pass: keeps the memory of its columns
+  bool read_ahead_ = false;
   std::set<std::pair<int32_t, int32_t>> process_devices_;
   std::map<std::pair<int32_t, int32_t>, uint64_t> operations_;
   std::vector<int32_t> frame_devices_;

@@ -2,6 +2,8 @@
 // Copyright the gpuprobe authors.
 #include "tools/load/frame_prefetcher.h"
 
+#include <pthread.h>
+
 #include <system_error>
 
 namespace gpuprobe::tools {
@@ -16,6 +18,7 @@ FramePrefetcher::FramePrefetcher(proto::TraceReader* reader) : reader_(reader) {
   if (reader->file_bytes() < kWorthAThreadBytes) return;
   try {
     thread_ = std::thread(&FramePrefetcher::ReadAll, this);
+    pthread_setname_np(thread_.native_handle(), "frames");
   } catch (const std::system_error&) {
     // No thread to be had.
   }

@@ -78,9 +78,9 @@ class DeviceInWindows {
   // Its operations, for steps. Another thread may attribute gaps meanwhile.
   void ReadSteps(const WindowContext& context, const Timeline& timeline, const HostView& host,
                  const DeviceActivity& activity, const DeviceWindow& stretch);
-  // Keeps what was busy in the window.
-  void TakeBusy(DeviceActivity* activity) {
-    busy = std::move(activity->busy);
+  // Keeps what was busy in the window; who attributes its gaps may still ask it.
+  void TakeBusy(const DeviceActivity& activity) {
+    busy = activity.busy;
     busy.TakeBack(busy_before_end_);
   }
   // Idle up to `end_ns`, and nobody knows why: what tells is not kept so long. False: not in the

@@ -2,15 +2,28 @@
 // Copyright the gpuprobe authors.
 #include "tools/windowed/side_thread.h"
 
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
 #include <system_error>
 #include <utility>
 
 namespace gpuprobe::tools {
 
-SideThread::SideThread(bool wanted) {
+size_t UsableCpus() {
+  cpu_set_t cpus;
+  // Fails on a machine with more CPUs than it holds: 1,024.
+  if (sched_getaffinity(0, sizeof cpus, &cpus) != 0)
+    return std::max<size_t>(std::thread::hardware_concurrency(), 1);
+  return static_cast<size_t>(std::max(CPU_COUNT(&cpus), 1));
+}
+
+SideThread::SideThread(bool wanted, const char* name) {
   if (!wanted) return;
   try {
     thread_ = std::thread(&SideThread::Run, this);
+    pthread_setname_np(thread_.native_handle(), name);
   } catch (const std::system_error&) {
     // No thread to be had.
   }

@@ -7,17 +7,22 @@
 #define GPUPROBE_TOOLS_WINDOWED_SIDE_THREAD_H_
 
 #include <condition_variable>
+#include <cstddef>
 #include <functional>
 #include <mutex>
 #include <thread>
 
 namespace gpuprobe::tools {
 
+// How many CPUs this process may use: those of its affinity mask, not those of the machine.
+size_t UsableCpus();
+
 // Used by one thread.
 class SideThread {
  public:
-  // `wanted` false, or no thread to be had: the work is done by who waits for it.
-  explicit SideThread(bool wanted);
+  // `wanted` false, or no thread to be had: the work is done by who waits for it. `name`: of the
+  // thread, for `top` and `perf`; 15 characters at most.
+  explicit SideThread(bool wanted, const char* name = "beside");
   ~SideThread();
   SideThread(const SideThread&) = delete;
   SideThread& operator=(const SideThread&) = delete;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <span>
 #include <utility>
@@ -34,10 +35,11 @@ bool MayBeOneOfMany(const GpuOp& op) {
 
 class Carrier {
  public:
-  Carrier(const CarryRule& rule, const HostView& host, Timeline* timeline)
+  Carrier(const CarryRule& rule, const HostView& host, const Timeline& timeline, Timeline* to)
       : rule_(rule),
         host_(host),
-        t_(*timeline),
+        t_(timeline),
+        to_(*to),
         later_op_(FirstFrom(t_.ops, rule.end_ns)),
         later_call_(FirstFrom(t_.calls, rule.calls_from_ns)),
         ops_(t_.ops.size(), 0),
@@ -47,8 +49,8 @@ class Carrier {
     std::fill(calls_.begin() + static_cast<ptrdiff_t>(later_call_), calls_.end(), 1);
   }
 
-  uint64_t Run(const std::vector<int32_t*>& wanted) {
-    for (const int32_t* call : wanted) KeepCall(*call);
+  Carried Run(const std::vector<int32_t>& wanted) {
+    for (const int32_t call : wanted) KeepCall(call);
     ChooseOps();
     ChooseCalls();
     ChooseLastOfLanes();
@@ -57,13 +59,11 @@ class Carrier {
     ChooseSyncs();
     Close();
     ChooseEvents();
-    std::erase_if(t_.overheads,
-                  [&](const OverheadOp& o) { return o.end_ns < rule_.calls_from_ns; });
-    for (int32_t* call : wanted) {
-      if (*call >= 0) *call = static_cast<int32_t>(std::count(calls_.begin(), At(*call), 1));
-    }
-    Compact();
-    return dropped;
+    to_.overheads.clear();
+    std::copy_if(t_.overheads.begin(), t_.overheads.end(), std::back_inserter(to_.overheads),
+                 [&](const OverheadOp& o) { return o.end_ns >= rule_.calls_from_ns; });
+    CopyRecords();
+    return {std::move(calls_), dropped};
   }
 
  private:
@@ -115,7 +115,8 @@ class Carrier {
       const HostCall& call = t_.calls[i];
       const auto index = static_cast<int32_t>(i);
       const int32_t op = host_.OpOf(index);
-      if (call.end_ns >= rule_.calls_from_ns) {
+      if (call.end_ns >= rule_.calls_from_ns ||
+          (call.end_ns >= rule_.blocking_from_ns && Blocks(host_.RoleOf(index)))) {
         calls_[i] = 1;
       } else if (op < 0) {
         if (call.result == 0 && MaySubmit(host_.ClassOf(index))) unmatched_.push_back(index);
@@ -209,7 +210,7 @@ class Carrier {
       kept.push_back(sync);
     }
     std::reverse(kept.begin(), kept.end());
-    t_.syncs = std::move(kept);
+    to_.syncs = std::move(kept);
   }
 
   // A call is what it is by the work that it submitted, and the other way round.
@@ -240,7 +241,10 @@ class Carrier {
 
   // The last record of each event, in the order in which they came.
   void ChooseEvents() {
-    if (t_.events.size() <= kMostEvents) return;
+    if (t_.events.size() <= kMostEvents) {
+      to_.events = t_.events;
+      return;
+    }
     std::map<std::pair<int32_t, uint32_t>, size_t> last;
     for (size_t i = 0; i < t_.events.size(); ++i)
       last[{t_.events[i].process, t_.events[i].event}] = i;
@@ -252,32 +256,32 @@ class Carrier {
     }
     if (kept.size() > kMostEvents)
       kept.erase(kept.begin(), kept.end() - static_cast<ptrdiff_t>(kMostEvents));
-    t_.events = std::move(kept);
+    to_.events = std::move(kept);
   }
 
-  // Moves what is kept to the front.
   template <typename T>
-  static void Compact(const std::vector<uint8_t>& kept, std::vector<T>* records) {
-    auto out = records->begin();
+  static void CopyKept(const std::vector<uint8_t>& kept, const std::vector<T>& records,
+                       std::vector<T>* to) {
+    to->clear();
     for (auto first = std::find(kept.begin(), kept.end(), 1); first != kept.end();) {
       const auto last = std::find(first, kept.end(), 0);
-      out = std::move(records->begin() + (first - kept.begin()),
-                      records->begin() + (last - kept.begin()), out);
+      to->insert(to->end(), records.begin() + (first - kept.begin()),
+                 records.begin() + (last - kept.begin()));
       first = std::find(last, kept.end(), 1);
     }
-    records->erase(out, records->end());
   }
 
-  void Compact() {
-    Compact(calls_, &t_.calls);
-    Compact(ops_, &t_.ops);
-    for (GpuOp& op : t_.ops) op.submission = -1;
-    for (SyncOp& sync : t_.syncs) sync.call = -1;
+  void CopyRecords() {
+    CopyKept(calls_, t_.calls, &to_.calls);
+    CopyKept(ops_, t_.ops, &to_.ops);
+    for (GpuOp& op : to_.ops) op.submission = -1;
+    for (SyncOp& sync : to_.syncs) sync.call = -1;
   }
 
   const CarryRule& rule_;
   const HostView& host_;
-  Timeline& t_;
+  const Timeline& t_;
+  Timeline& to_;
   const size_t later_op_, later_call_;  // the first that are kept because of when they start
   std::vector<uint8_t> ops_, calls_;  // kept: 0 or 1, a byte each, as bits cost more than they save
   std::vector<int32_t> last_on_stream_, last_to_end_;  // operations before later_op_, or -1
@@ -311,9 +315,14 @@ int64_t AwaitedSince(const Timeline& timeline, const HostView& host, int64_t ope
   return open_ns;
 }
 
-uint64_t CarryOn(const CarryRule& rule, const HostView& host, std::vector<int32_t*> calls,
-                 Timeline* timeline) {
-  return Carrier(rule, host, timeline).Run(calls);
+int32_t Carried::NumberOf(int32_t call) const {
+  if (call < 0) return -1;
+  return static_cast<int32_t>(std::count(calls.begin(), calls.begin() + call + 1, 1)) - 1;
+}
+
+Carried CarryOn(const CarryRule& rule, const HostView& host, const std::vector<int32_t>& calls,
+                const Timeline& timeline, Timeline* to) {
+  return Carrier(rule, host, timeline, to).Run(calls);
 }
 
 }  // namespace gpuprobe::tools

@@ -8,10 +8,8 @@
 #include <limits>
 #include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "tools/analysis/verdict.h"
@@ -51,6 +49,9 @@ constexpr int64_t kSampleLookBackNs = 3 * kSampleReachNs;
 // Operations without times that are looked at: more are counted, but what they filled reads as
 // idle.
 constexpr size_t kMostUntimed = 65'536;
+// From as many on windows overlap: with fewer the threads that there are have enough to do, and
+// carry less from window to window.
+constexpr size_t kCpusToOverlap = 4;
 
 template <typename T>
 bool ByStart(const T& a, const T& b) {
@@ -79,17 +80,21 @@ class WindowedAnalysis::Impl {
         limits_(limits),
         activity_(activity),
         process_devices_(std::move(outline.process_devices)),
-        side_(std::thread::hardware_concurrency() > 1),
+        cpus_(limits.cpus == 0 ? UsableCpus() : limits.cpus),
+        side_(cpus_ > 1, "beside"),
         samples_(std::move(outline.timeline.samples), outline.timeline.threads.size()),
-        places_(work_.timeline),
+        places_(work_[0].timeline),
         present_(outline.timeline.devices.size(), false),
         seen_correlation_(outline.timeline.processes.size(), 0),
         communication_names_(CommunicationNames(outline.timeline)),
         verdict_(outline.timeline.devices.size(), options, communication_names_),
-        behind_(std::thread::hardware_concurrency() > 1) {
-    work_.timeline = std::move(outline.timeline);
-    work_.timeline.samples.clear();
-    const size_t count = work_.timeline.devices.size();
+        sums_(cpus_ > 1, "sums"),
+        behind_(cpus_ > 1, "steps"),
+        attribution_(overlaps(), "attribution") {
+    work_[0].timeline = std::move(outline.timeline);
+    work_[0].timeline.samples.clear();
+    CopyTables(work_[0].timeline, &work_[1].timeline);
+    const size_t count = now().devices.size();
     learnt_ops_ = LearntOps(limits.learnt_ops, count);
     for (size_t d = 0; d < count; ++d)
       devices_.emplace_back(static_cast<int32_t>(d), limits.kept_gaps, learnt_ops_);
@@ -100,7 +105,7 @@ class WindowedAnalysis::Impl {
   }
 
   void Add(RecordWindow&& window) {
-    Timeline& t = work_.timeline;
+    Timeline& t = now();
     if (!window.records.streams.empty()) t.streams = std::move(window.records.streams);
     if (!window.records.threads.empty()) t.threads = std::move(window.records.threads);
     side_.Begin([&] { MergeIn(&window.records.ops, &t.ops); });
@@ -120,9 +125,11 @@ class WindowedAnalysis::Impl {
   WindowedResult Finish() {
     to_come_.assign(devices_.size(), false);
     Process(kNever, true);
+    attribution_.Wait();
     behind_.Wait();
+    if (drain_lost_) internal_error_ = "a blocking call that goes on was not kept";
     WindowedResult result;
-    Timeline& t = work_.timeline;
+    Timeline& t = now();
     t.ops.clear();
     t.calls.clear();
     t.syncs.clear();
@@ -153,30 +160,39 @@ class WindowedAnalysis::Impl {
  private:
   // --- what comes in ----------------------------------------------------------------------------
 
-  // So that `look_ahead` records, and with samples their reach, lie between it and the horizon; not
+  // So that `look_ahead` of the records that have not been measured, however many others were
+  // carried on, and with samples their reach, lie between it and the horizon; not
   // before the horizon of the window before, with samples that of two before, which has been waited
   // for.
   int64_t WindowEnd(int64_t horizon_ns) const {
-    const Timeline& t = work_.timeline;
+    const Timeline& t = now();
     const int64_t least_ns = samples_.empty() ? horizon_ns_ : horizon_before_ns_;
-    const size_t all = t.ops.size() + t.calls.size();
+    const auto known = [this](const auto& records) {
+      const auto first =
+          std::partition_point(records.begin(), records.end(),
+                               [this](const auto& r) { return r.start_ns < previous_ns_; });
+      return static_cast<size_t>(first - records.begin());
+    };
+    const size_t known_ops = known(t.ops), known_calls = known(t.calls);
+    const size_t all = t.ops.size() - known_ops + t.calls.size() - known_calls;
     if (all <= limits_.look_ahead) return least_ns;
     const double share = static_cast<double>(all - limits_.look_ahead) / static_cast<double>(all);
     int64_t end_ns = kNever;
-    const auto bound = [&](const auto& records) {
-      if (records.empty()) return;
-      const auto at = static_cast<size_t>(share * static_cast<double>(records.size()));
+    const auto bound = [&](const auto& records, size_t first) {
+      if (records.size() == first) return;
+      const auto at =
+          first + static_cast<size_t>(share * static_cast<double>(records.size() - first));
       end_ns = std::min(end_ns, records[std::min(at, records.size() - 1)].start_ns);
     };
-    bound(t.ops);
-    bound(t.calls);
+    bound(t.ops, known_ops);
+    bound(t.calls, known_calls);
     if (!samples_.empty()) end_ns = std::min(end_ns, horizon_ns - kSampleReachNs);
     return std::max(least_ns, std::min(end_ns, horizon_ns));
   }
 
   void AddUntimed(const UntimedOp& op) {
-    if (activity_ != nullptr) activity_->Add(work_.timeline, op);
-    if (op.kind == OpKind::kKernel || op.kind == OpKind::kGraph) counts_.any_kernel = true;
+    if (activity_ != nullptr || op.kind == OpKind::kKernel || op.kind == OpKind::kGraph)
+      uncounted_.push_back(op);
     if (op.device >= 0 && InScope(op.process)) {
       present_[static_cast<size_t>(op.device)] = true;
       DeviceReport& total = devices_[static_cast<size_t>(op.device)].total;
@@ -189,14 +205,13 @@ class WindowedAnalysis::Impl {
   }
 
   bool InScope(int32_t process) const {
-    return process < 0
-               ? !options_.pid
-               : !options_.pid ||
-                     work_.timeline.processes[static_cast<size_t>(process)].pid == *options_.pid;
+    return process < 0 ? !options_.pid
+                       : !options_.pid ||
+                             now().processes[static_cast<size_t>(process)].pid == *options_.pid;
   }
 
   void FindFirstDevices() {
-    first_devices_.assign(work_.timeline.processes.size(), -1);
+    first_devices_.assign(now().processes.size(), -1);
     for (const auto& [process, device] : process_devices_) {
       if (process < 0 || device < 0) continue;
       int32_t& first = first_devices_[static_cast<size_t>(process)];
@@ -230,48 +245,125 @@ class WindowedAnalysis::Impl {
 
   // --- one window -------------------------------------------------------------------------------
 
-  // Beside this thread, another one: what calls are, while gaps are found; waits, counts, sums and
-  // the steps' operations, while gaps are attributed. Behind both a third one follows the steps and
-  // checks what was found, while the next window is prepared.
+  // What is known of a window when its gaps have been found, and what attributing them needs: the
+  // next window is prepared meanwhile.
+  struct Job {
+    Timeline* timeline = nullptr;
+    std::optional<Scope> scope;
+    std::optional<HostView> host;
+    std::vector<int32_t> sample_of_run;
+    RunPhases phases;
+    int64_t previous_ns = 0, end_ns = 0;
+    bool last = false;
+    std::vector<DeviceActivity> activities;
+    std::vector<std::optional<DeviceWindow>> stretches;
+    WaitWindow waits;
+    std::vector<UntimedOp> untimed;  // that have not been counted
+    std::vector<int32_t> cuts;       // devices whose gap is cut at the end
+    Carried carried;                 // to the window after it
+  };
+
+  // Beside this thread, others: what calls are, while gaps are found. Where there are CPUs enough
+  // the gaps are attributed by another thread (Measure()) while this one prepares the next window.
   void Process(int64_t end_ns, bool last) {
-    Timeline& t = work_.timeline;
+    Timeline& t = now();
     Link();
     ChooseUntimed();
     ChooseSamples(end_ns, last);
-    const Scope scope(t, options_);
-    std::optional<HostView> host_view;
-    side_.Begin([&] { host_view.emplace(t, first_devices_); });
-    std::vector<DeviceActivity> activities = CollectActivity(t, options_, scope, Busy::kLeftOut);
-    FindPhases(end_ns, activities);
-    const WindowContext context = {scope,
-                                   options_,
-                                   communication_names_,
-                                   samples_.of_run(),
-                                   phases_,
-                                   previous_ns_,
-                                   end_ns,
-                                   last,
-                                   places_,
-                                   quoted_,
-                                   verdict_,
-                                   start_up_,
-                                   idle_samples_.get()};
-    std::vector<std::optional<DeviceWindow>> stretches;
-    for (DeviceActivity& activity : activities) {
-      SetProcesses(scope, &activity);
-      stretches.push_back(DeviceOf(activity).FindGaps(context, t, &activity));
+    Job& job = jobs_[at_];
+    job.timeline = &t;
+    job.previous_ns = previous_ns_;
+    job.end_ns = end_ns;
+    job.last = last;
+    job.sample_of_run = samples_.of_run();
+    job.untimed.swap(uncounted_);
+    uncounted_.clear();
+    job.cuts.clear();
+    job.stretches.clear();
+    job.scope.emplace(t, options_);
+    side_.Begin([&] { job.host.emplace(t, first_devices_); });
+    job.activities = CollectActivity(t, options_, *job.scope, Busy::kLeftOut);
+    FindPhases(end_ns, job.activities);
+    job.phases = phases_;
+    const WindowContext context = ContextOf(job);
+    for (DeviceActivity& activity : job.activities) {
+      SetProcesses(*job.scope, &activity);
+      job.stretches.push_back(DeviceOf(activity).FindGaps(context, t, &activity));
+    }
+    job.waits = WaitsUntil(end_ns);
+    int64_t blocking_from_ns = kNever;
+    for (size_t a = 0; a < job.activities.size(); ++a) {
+      if (!job.stretches[a]) continue;
+      NoticeEnd(job.activities[a], end_ns, &job);
+      if (overlaps() && !last)
+        blocking_from_ns = std::min(blocking_from_ns, ChargedFrom(job.stretches[a]->report));
     }
     side_.Wait();
-    const HostView& host = *host_view;
+    attribution_.Wait();
+    Job& before = jobs_[1 - at_];
+    if (before.timeline != nullptr) {
+      RenumberDrains(before.carried);
+      TakeTables(before.timeline, &t);
+    }
+    places_.ReadFrom(t);
+    std::vector<int32_t> drains = CallsOfDrains();
+    attribution_.Begin([this, &job] { Measure(&job); });
+    // Cutting changes from where on records are kept.
+    if (!overlaps() || !job.cuts.empty()) {
+      attribution_.Wait();
+      drains = CallsOfDrains();
+    }
+    if (!last) GoOn(blocking_from_ns, drains, &job);
+  }
+
+  // Blocking calls at whose end or in which the device ran dry in this stretch end from here on. A
+  // first gap may have begun before it, with the operation in front of it.
+  int64_t ChargedFrom(const DeviceReport& report) const {
+    int64_t from_ns = report.window.start_ns;
+    if (!report.gaps.empty() && report.gaps.front().previous_op >= 0) {
+      const auto previous = static_cast<size_t>(report.gaps.front().previous_op);
+      from_ns = std::min(from_ns, now().ops[previous].end_ns);
+    }
+    return from_ns == kLongAgo ? from_ns : from_ns - kClockSkewNs;
+  }
+
+  // Two more threads keep up with this one.
+  bool overlaps() const { return cpus_ >= kCpusToOverlap; }
+
+  WindowContext ContextOf(const Job& job) {
+    return {*job.scope,
+            options_,
+            communication_names_,
+            job.sample_of_run,
+            job.phases,
+            job.previous_ns,
+            job.end_ns,
+            job.last,
+            places_,
+            quoted_,
+            verdict_,
+            start_up_,
+            idle_samples_.get()};
+  }
+
+  // Beside this thread, another one: waits, counts, sums and the steps' operations, while gaps are
+  // attributed. Behind both a third one follows the steps and checks what was found.
+  void Measure(Job* job) {
+    const Timeline& t = *job->timeline;
+    const Scope& scope = *job->scope;
+    const HostView& host = *job->host;
+    const WindowContext context = ContextOf(*job);
+    std::vector<DeviceActivity>& activities = job->activities;
+    std::vector<std::optional<DeviceWindow>>& stretches = job->stretches;
     const HostEvidence evidence(t, host);
     behind_.Wait();
-    side_.Begin([&] {
+    sums_.Begin([&] {
       for (size_t a = 0; a < activities.size(); ++a) {
         if (!stretches[a]) continue;
         DeviceOf(activities[a]).ReadSteps(context, t, host, activities[a], *stretches[a]);
       }
-      MeasureWaits(end_ns, scope, host, evidence, activities);
-      CountRecords(end_ns);
+      MeasureWaits(*job, evidence);
+      CountRecords(*job);
       for (size_t a = 0; a < activities.size(); ++a) {
         if (stretches[a]) AddSums(context, t, activities[a], &*stretches[a]);
       }
@@ -285,16 +377,64 @@ class WindowedAnalysis::Impl {
           .Attribute(context, {t, host, evidence, stream_waits, activities[a], unseen},
                      &stretches[a]->report);
     }
-    side_.Wait();
+    sums_.Wait();
     for (size_t a = 0; a < activities.size(); ++a) {
-      if (!stretches[a]) continue;
-      DeviceInWindows& device = DeviceOf(activities[a]);
-      device.AddUp(context, t, activities[a], *stretches[a]);
-      NoticeEnd(activities[a], end_ns, &device);
+      if (stretches[a]) DeviceOf(activities[a]).AddUp(context, t, activities[a], *stretches[a]);
+    }
+    for (const int32_t device : job->cuts) {
+      if (devices_[static_cast<size_t>(device)].CutGap(options_, job->phases, job->end_ns, places_))
+        ++counts_.cut_gaps;
     }
     measured_ = std::move(stretches);
     behind_.Begin([this] { FollowAndCheck(); });
-    if (!last) GoOn(host, end_ns, &activities);
+  }
+
+  // What is charged to a blocking call: its number in the next window. Nothing is attributed
+  // meanwhile.
+  void RenumberDrains(const Carried& carried) {
+    for (DeviceInWindows& device : devices_) {
+      for (Drain& drain : device.carry.drains) {
+        if (drain.left_ns == 0) drain.call = -1;
+        if (drain.call >= 0 && !carried.Has(drain.call)) drain_lost_ = true;
+        drain.call = carried.NumberOf(drain.call);
+        drain.considered = carried.NumberOf(drain.considered);
+      }
+    }
+  }
+  std::vector<int32_t> CallsOfDrains() const {
+    std::vector<int32_t> calls;
+    for (const DeviceInWindows& device : devices_) {
+      for (const Drain& drain : device.carry.drains) {
+        if (drain.left_ns > 0) calls.push_back(drain.call);
+        calls.push_back(drain.considered);
+      }
+    }
+    return calls;
+  }
+
+  // What is said of the whole run, and read by Measure() alone: of a window at a time.
+  static void TakeTables(Timeline* from, Timeline* to) {
+    to->strings.swap(from->strings);
+    to->locations.swap(from->locations);
+    to->modules.swap(from->modules);
+    to->stacks.swap(from->stacks);
+    to->sampled.swap(from->sampled);
+    to->marker_names.swap(from->marker_names);
+    to->markers.swap(from->markers);
+  }
+  // The rest, which no window changes.
+  static void CopyTables(const Timeline& from, Timeline* to) {
+    to->inputs = from.inputs;
+    to->processes = from.processes;
+    to->devices = from.devices;
+    to->streams = from.streams;
+    to->threads = from.threads;
+    to->names = from.names;
+    to->shapes = from.shapes;
+    to->copy_shapes = from.copy_shapes;
+    to->symbols = from.symbols;
+    to->blinds = from.blinds;
+    to->losses = from.losses;
   }
 
   // What is left to do of the window that was measured last. Nothing else touches steps meanwhile.
@@ -311,11 +451,12 @@ class WindowedAnalysis::Impl {
     return devices_[static_cast<size_t>(activity.device)];
   }
 
-  // To the next window.
-  void GoOn(const HostView& host, int64_t end_ns, std::vector<DeviceActivity>* activities) {
-    for (DeviceActivity& activity : *activities) DeviceOf(activity).TakeBusy(&activity);
-    Carry(host, end_ns);
-    previous_ns_ = end_ns;
+  // To the next window, while the gaps of this one may be attributed.
+  void GoOn(int64_t blocking_from_ns, const std::vector<int32_t>& drains, Job* job) {
+    for (const DeviceActivity& activity : job->activities) DeviceOf(activity).TakeBusy(activity);
+    Carry(blocking_from_ns, drains, job);
+    previous_ns_ = job->end_ns;
+    at_ = 1 - at_;
   }
 
   // The operations of the window, in order of start: those of all devices that are looked at.
@@ -324,13 +465,13 @@ class WindowedAnalysis::Impl {
     for (const DeviceActivity& activity : activities) {
       const auto before = [&](int64_t ns) {
         return std::partition_point(activity.ops.begin(), activity.ops.end(), [&](int32_t op) {
-          return work_.timeline.ops[static_cast<size_t>(op)].start_ns < ns;
+          return now().ops[static_cast<size_t>(op)].start_ns < ns;
         });
       };
       count += static_cast<uint64_t>(before(end_ns) - before(previous_ns_));
     }
     if (phases_.Skip(count)) return;
-    for (const GpuOp& op : work_.timeline.ops) {
+    for (const GpuOp& op : now().ops) {
       if (op.start_ns < previous_ns_) continue;
       if (op.start_ns >= end_ns) break;
       if (op.device >= 0 && IsWanted(op.process, op.device)) phases_.Count(op.start_ns);
@@ -338,17 +479,18 @@ class WindowedAnalysis::Impl {
   }
 
   // In pieces that end where a phase of the run does.
-  void MeasureWaits(int64_t end_ns, const Scope& scope, const HostView& host,
-                    const HostEvidence& evidence, const std::vector<DeviceActivity>& activities) {
-    int64_t begin_ns = previous_ns_;
+  void MeasureWaits(const Job& job, const HostEvidence& evidence) {
+    int64_t begin_ns = job.previous_ns;
+    const int64_t end_ns = job.end_ns;
     const auto up_to = [&](int64_t until_ns) {
-      WaitWindow window = WaitsUntil(until_ns);
+      WaitWindow window = job.waits;
       window.begin_ns = begin_ns;
-      MeasureWaitsIn(window, work_.timeline, options_, scope, host, evidence, activities, places_,
-                     &waits_);
+      window.end_ns = until_ns;
+      MeasureWaitsIn(window, *job.timeline, options_, *job.scope, *job.host, evidence,
+                     job.activities, places_, &waits_);
       begin_ns = until_ns;
     };
-    const Window& steady = phases_.steady();
+    const Window& steady = job.phases.steady();
     if (steady.start_ns > begin_ns && steady.start_ns < end_ns) {
       up_to(steady.start_ns);
       waits_before_ = waits_.rows();
@@ -361,22 +503,23 @@ class WindowedAnalysis::Impl {
   }
 
   void Link() {
-    Timeline& t = work_.timeline;
+    Timeline& t = now();
     t.untimed.clear();
-    LinkCalls(&work_, &seen_correlation_);
-    work_.notices.clear();
-    counts_.folded_driver_calls += work_.folded_driver_calls;
+    LoadedRun& work = work_[at_];
+    LinkCalls(&work, &seen_correlation_);
+    work.notices.clear();
+    counts_.folded_driver_calls += work.folded_driver_calls;
     counts_.other_clock += t.untimed.size();
     for (const UntimedOp& op : t.untimed) AddUntimed(op);
   }
 
   // Those that may have run by now.
   void ChooseUntimed() {
-    work_.timeline.untimed.clear();
+    now().untimed.clear();
     for (const UntimedOp& op : untimed_) {
       if (op.process < 0 || op.correlation == 0) continue;
       if (op.correlation <= seen_correlation_[static_cast<size_t>(op.process)])
-        work_.timeline.untimed.push_back(op);
+        now().untimed.push_back(op);
     }
   }
 
@@ -386,17 +529,17 @@ class WindowedAnalysis::Impl {
     if (samples_.empty()) return;
     int64_t begin_ns = OpenSince(previous_ns_), until_ns = LatestStart();
     const int64_t furthest_ns = last ? kNever : end_ns + kSampleLookBackNs;
-    for (const HostCall& call : work_.timeline.calls) {
+    for (const HostCall& call : now().calls) {
       if (call.end_ns < previous_ns_) continue;
       begin_ns = std::min(begin_ns, call.start_ns);
       until_ns = std::max(until_ns, std::min(call.end_ns, furthest_ns));
     }
     samples_.Take(begin_ns == kLongAgo ? kLongAgo : begin_ns - kSampleLookBackNs,
-                  last ? kNever : until_ns + kSampleReachNs, &work_.timeline.samples);
+                  last ? kNever : until_ns + kSampleReachNs, &now().samples);
   }
 
   int64_t LatestStart() const {
-    const Timeline& t = work_.timeline;
+    const Timeline& t = now();
     int64_t latest_ns = kLongAgo / 2;
     if (!t.ops.empty()) latest_ns = std::max(latest_ns, t.ops.back().start_ns);
     if (!t.calls.empty()) latest_ns = std::max(latest_ns, t.calls.back().start_ns);
@@ -419,9 +562,10 @@ class WindowedAnalysis::Impl {
   }
 
   // A device that is idle for long must not keep the calls of others.
-  void NoticeEnd(const DeviceActivity& activity, int64_t end_ns, DeviceInWindows* device) {
+  void NoticeEnd(const DeviceActivity& activity, int64_t end_ns, Job* job) {
+    DeviceInWindows* const device = &DeviceOf(activity);
     if (device->measured_to_ns >= end_ns) return;
-    const Timeline& t = work_.timeline;
+    const Timeline& t = now();
     const bool more_here =
         !activity.ops.empty() && t.ops[static_cast<size_t>(activity.ops.back())].start_ns >= end_ns;
     const auto d = static_cast<size_t>(activity.device);
@@ -430,7 +574,7 @@ class WindowedAnalysis::Impl {
       return;
     }
     if (more_here || t.calls.size() < limits_.most_calls) return;
-    if (device->CutGap(options_, phases_, end_ns, places_)) ++counts_.cut_gaps;
+    job->cuts.push_back(activity.device);
   }
 
   // --- waits and counts -------------------------------------------------------------------------
@@ -449,49 +593,56 @@ class WindowedAnalysis::Impl {
   int64_t FirstStart(const DeviceInWindows& device) const {
     if (options_.from_ns) return *options_.from_ns;
     const auto d = static_cast<int32_t>(&device - devices_.data());
-    for (const GpuOp& op : work_.timeline.ops) {
+    for (const GpuOp& op : now().ops) {
       if (op.device == d && InScope(op.process)) return op.start_ns;
     }
     return kNever;
   }
 
   template <typename T>
-  std::span<const T> Started(const std::vector<T>& records, int64_t end_ns) const {
+  static std::span<const T> Started(const std::vector<T>& records, const Job& job) {
     const auto before = [&](int64_t ns) {
       return std::partition_point(records.begin(), records.end(),
                                   [ns](const T& record) { return record.start_ns < ns; });
     };
-    const auto first = before(previous_ns_);
-    return {first, std::max(first, before(end_ns))};
+    const auto first = before(job.previous_ns);
+    return {first, std::max(first, before(job.end_ns))};
   }
 
   // Records that start in the window, each once.
-  void CountRecords(int64_t end_ns) {
-    const Timeline& t = work_.timeline;
+  void CountRecords(const Job& job) {
+    const Timeline& t = *job.timeline;
+    for (const UntimedOp& op : job.untimed) {
+      if (activity_ != nullptr) activity_->Add(t, op);
+      counts_.any_kernel |= op.kind == OpKind::kKernel || op.kind == OpKind::kGraph;
+    }
     std::vector<uint8_t> launches = {0};  // by symbol + 1
     for (const ApiSymbol& symbol : t.symbols)
       launches.push_back(symbol.call_class == CallClass::kLaunch);
-    for (const HostCall& call : Started(t.calls, end_ns)) {
+    for (const HostCall& call : Started(t.calls, job)) {
       if (activity_ != nullptr) activity_->Add(t, call);
       counts_.launches += launches[static_cast<size_t>(call.symbol + 1)] & (call.result == 0);
     }
-    for (const GpuOp& op : Started(t.ops, end_ns)) {
+    for (const GpuOp& op : Started(t.ops, job)) {
       if (activity_ != nullptr && op.device >= 0) activity_->Add(t, op);
       counts_.any_kernel |= op.kind == OpKind::kKernel || op.kind == OpKind::kGraph;
-      verdict_.Add(t, op, phases_.steady());
+      verdict_.Add(t, op, job.phases.steady());
     }
   }
 
   // --- what goes on to the next window ----------------------------------------------------------
 
-  void Carry(const HostView& host, int64_t end_ns) {
-    Timeline& t = work_.timeline;
+  void Carry(int64_t blocking_from_ns, const std::vector<int32_t>& drains, Job* job) {
+    const Timeline& t = *job->timeline;
+    const HostView& host = *job->host;
+    const int64_t end_ns = job->end_ns;
     for (DeviceInWindows& device : devices_) {
       // What lies before its first operation is start, whatever others did.
       if (!device.began && t.calls.size() >= limits_.most_calls)
         device.open_ns = std::max(device.open_ns, end_ns);
     }
     CarryRule rule;
+    rule.blocking_from_ns = blocking_from_ns;
     rule.end_ns = end_ns;
     rule.previous_ns = previous_ns_;
     const int64_t open_ns = OpenSince(end_ns);
@@ -505,30 +656,41 @@ class WindowedAnalysis::Impl {
       rule.ops_from_ns.push_back(device.over ? std::min(from_ns, awaited_ns)
                                              : std::min(from_ns, awaited_ns) - kLookBackNs);
     }
-    std::vector<int32_t*> calls;
-    for (DeviceInWindows& device : devices_) {
-      for (Drain& drain : device.carry.drains) {
-        if (drain.left_ns == 0) drain.call = -1;
-        calls.insert(calls.end(), {&drain.call, &drain.considered});
-      }
-    }
     DropUntimed();
-    counts_.unmatched_dropped += CarryOn(rule, host, calls, &t);
+    Timeline& next = work_[1 - at_].timeline;
+    if (next.streams.size() < t.streams.size()) next.streams = t.streams;
+    if (next.threads.size() < t.threads.size()) next.threads = t.threads;
+    job->carried = CarryOn(rule, host, drains, t, &next);
+    counts_.unmatched_dropped += job->carried.dropped;
+    if (!overlaps()) {
+      // What this window held is not asked for any more: its memory is that of the next.
+      job->host.reset();
+      job->activities.clear();
+      GiveMemory(&job->timeline->ops, &next.ops);
+      GiveMemory(&job->timeline->calls, &next.calls);
+    }
     // Of what was busy before the window that has been measured, only the sums between the ends of
     // calls that may still be asked for matter.
-    std::set<int64_t> asked = {std::max(previous_ns_, kLongAgo / 2)};
-    for (const HostCall& call : t.calls) {
-      if (call.start_ns < previous_ns_) asked.insert(call.start_ns);
-      if (call.end_ns < previous_ns_) asked.insert(call.end_ns);
+    std::vector<int64_t> asked = {std::max(previous_ns_, kLongAgo / 2)};
+    for (const HostCall& call : next.calls) {
+      if (call.start_ns < previous_ns_) asked.push_back(call.start_ns);
+      if (call.end_ns < previous_ns_) asked.push_back(call.end_ns);
     }
-    const std::vector<int64_t> sorted(asked.begin(), asked.end());
-    for (DeviceInWindows& device : devices_) device.busy.Coarsen(sorted);
+    std::sort(asked.begin(), asked.end());
+    asked.erase(std::unique(asked.begin(), asked.end()), asked.end());
+    for (DeviceInWindows& device : devices_) device.busy.Coarsen(asked);
+  }
+
+  template <typename T>
+  static void GiveMemory(std::vector<T>* from, std::vector<T>* to) {
+    from->assign(to->begin(), to->end());
+    from->swap(*to);
   }
 
   // Those whose stream has gone on before what is still to be measured.
   void DropUntimed() {
     if (untimed_.empty()) return;
-    const Timeline& t = work_.timeline;
+    const Timeline& t = now();
     std::vector<uint32_t> done(t.streams.size(), 0);
     for (const GpuOp& op : t.ops) {
       if (op.stream < 0 || op.device < 0) continue;
@@ -546,7 +708,7 @@ class WindowedAnalysis::Impl {
   // --- the result -------------------------------------------------------------------------------
 
   void FinishDevices(Analysis* analysis) {
-    Timeline& t = work_.timeline;
+    Timeline& t = now();
     const Scope scope(t, options_);
     std::vector<DeviceActivity> activities;
     for (size_t d = 0; d < devices_.size(); ++d) {
@@ -585,7 +747,7 @@ class WindowedAnalysis::Impl {
   // Of the run, or of a part of it. All samples are looked at, and no record: what helpers did is
   // theirs alone.
   void AddHelpers(const Window* within, Analysis* analysis) const {
-    const Timeline& t = work_.timeline;
+    const Timeline& t = now();
     if (t.samples.empty()) return;
     const HostView host(t);
     const HostEvidence evidence(t, host);
@@ -615,8 +777,8 @@ class WindowedAnalysis::Impl {
       GpuOp first_op = {};
       DeviceSteps steps = device.steps.Steps(within, places_.texts(), &first_op);
       if (!steps.steps.empty() && within == nullptr) {
-        steps.first_op = static_cast<int32_t>(work_.timeline.ops.size());
-        work_.timeline.ops.push_back(first_op);
+        steps.first_op = static_cast<int32_t>(now().ops.size());
+        now().ops.push_back(first_op);
       }
       if (within == nullptr) {
         counts_.other_loops += device.steps.other_loops();
@@ -645,7 +807,7 @@ class WindowedAnalysis::Impl {
 
   // As Analyse() does.
   void JudgeRun(Analysis* analysis) {
-    const Timeline& t = work_.timeline;
+    const Timeline& t = now();
     // JudgeWarmUp() names one.
     analysis->places = places_.texts();
     const Window& steady = phases_.steady();
@@ -683,8 +845,16 @@ class WindowedAnalysis::Impl {
   size_t learnt_ops_ = 0;  // of each device
   ActivityCounter* const activity_;
   const std::vector<std::pair<int32_t, int32_t>> process_devices_;
+  Timeline& now() { return work_[at_].timeline; }
+  const Timeline& now() const { return work_[at_].timeline; }
+
+  const size_t cpus_;
   SideThread side_;
-  LoadedRun work_;  // its timeline: the records at hand
+  std::array<LoadedRun, 2> work_;  // their timelines: the records at hand, and those before or next
+  std::array<Job, 2> jobs_;        // parallel to it
+  size_t at_ = 0;
+  std::vector<UntimedOp> uncounted_;  // for the next job
+  bool drain_lost_ = false;
   WindowSamples samples_;
   std::unique_ptr<IdleSamples> idle_samples_;
   Places places_;
@@ -709,7 +879,8 @@ class WindowedAnalysis::Impl {
   std::string internal_error_;
   int64_t previous_ns_ = kLongAgo;
   int64_t horizon_ns_ = kLongAgo, horizon_before_ns_ = kLongAgo;  // of the last two windows
-  SideThread behind_;  // goes first: it works on what is above
+  // These go first, the last one before the others: they work on what is above.
+  SideThread sums_, behind_, attribution_;
 };
 
 WindowedAnalysis::WindowedAnalysis(RunOutline outline, const Options& options,

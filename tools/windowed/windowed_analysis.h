@@ -19,6 +19,8 @@
 //   others      stream-waits that no operation of their stream has followed, the last record of
 //               each CUDA event, operations without times until their stream goes on
 // and as state: what is left of a blocking call to be charged (rule 6), sums, places, wait rows.
+// Where gaps are attributed while the next window is prepared, all blocking calls are carried on
+// that may turn out to be charged.
 //
 // The same figures as Analyse(), to the nanosecond, for busy and idle time, breakdown, gaps, parts,
 // causes, sites, waits and counts, with these exceptions, all of which need something that lies
@@ -39,9 +41,9 @@
 // (run_phases.h), but for this: the idle time of the steady part has the causes that it has in the
 // run (Analyse() attributes it once more, as if nothing had been before: a blocking call from
 // before may be charged differently, and of a gap that goes on where it begins another share may be
-// `cpu_starved`, which comes first in an idle part), its steps are those of the run that lie inside of it, calls
-// count as waits of it if they end in it, and where no window lies between, an operation across its
-// borders counts as outside.
+// `cpu_starved`, which comes first in an idle part), its steps are those of the run that lie inside
+// of it, calls count as waits of it if they end in it, and where no window lies between, an
+// operation across its borders counts as outside.
 #ifndef GPUPROBE_TOOLS_WINDOWED_WINDOWED_ANALYSIS_H_
 #define GPUPROBE_TOOLS_WINDOWED_WINDOWED_ANALYSIS_H_
 
@@ -64,6 +66,9 @@ struct WindowLimits {
   size_t most_unmatched = 65'536;  // submissions that are remembered until their work comes
   // Of each device, from which its steps are learnt; of many devices fewer (step_tracker.h).
   size_t learnt_ops = kLearntOps;
+  // For how many the work is divided; all figures are the same with any number. 0: as many as the
+  // process may use.
+  size_t cpus = 0;
 };
 
 // What is known of a run before its records.

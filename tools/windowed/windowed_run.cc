@@ -2,6 +2,8 @@
 // Copyright the gpuprobe authors.
 #include "tools/windowed/windowed_run.h"
 
+#include <pthread.h>
+
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -13,10 +15,14 @@
 #include "tools/format/format_units.h"
 #include "tools/load/link_calls.h"
 #include "tools/timeline/sample_view.h"
+#include "tools/windowed/side_thread.h"
 #include "tools/windowed/window_reader.h"
 
 namespace gpuprobe::tools {
 namespace {
+
+// With two, reading and analysing keep both busy.
+constexpr size_t kCpusToReadAhead = 3;
 
 // One window on its way from the reading thread to the analysing one. Both get one back whose
 // memory can be used again.
@@ -124,6 +130,9 @@ absl::StatusOr<WindowedRun> LoadInWindows(const InputFiles& files, const Windowe
   // Two windows are looked ahead then.
   const int64_t least_ns = copy.timeline.samples.empty() ? 0 : kSampleReachNs / 2;
 
+  // Rows are made by one thread then, and what they are made of is read by another.
+  const size_t cpus = options.limits.cpus == 0 ? UsableCpus() : options.limits.cpus;
+  if (cpus >= kCpusToReadAhead) outline->loader->ReadAhead();
   WindowReader reader(&*outline, options.records, least_ns);
   RecordWindow window;
   bool more = reader.Next(&window);
@@ -140,6 +149,7 @@ absl::StatusOr<WindowedRun> LoadInWindows(const InputFiles& files, const Windowe
   std::thread reading;
   if (more) {
     reading = std::thread([&] {
+      pthread_setname_np(pthread_self(), "records");
       RecordWindow next;
       for (bool more_to_read = true; more_to_read;) {
         more_to_read = reader.Next(&next);

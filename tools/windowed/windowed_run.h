@@ -3,16 +3,19 @@
 //
 // From trace files to the figures of a run that is too long to be held at once: one thread reads
 // and decodes windows of records, the caller's and one beside it analyse the one before, and a
-// fourth follows the steps of the one before that (windowed_analysis.h). They keep two cores busy,
-// and the caller's is the one that more of them would wait for.
+// fourth follows the steps of the one before that (windowed_analysis.h). They keep two cores busy.
+// From three CPUs on that this process may use frames are read by a thread of their own, from four
+// on one more attributes the gaps of a window while the caller's prepares the next: these two are
+// what the rest waits for then, with half of the caller's work each. All figures are the same.
 //
 // Files are read twice. The first pass takes everything but the columns of the batches, and of each
 // frame its earliest time: names, threads, devices, samples, losses and what else must be known
 // before the first record is looked at. The second takes frames of all files in the order in which
 // they were written. A window's horizon is the earliest time of any frame that has not been read,
 // so a record that came late (a long call, a buffer that CUPTI held back) is in its window; what
-// has been read beyond the horizon waits. Memory is that of three windows, and of what such records
-// keep waiting: all records since the start of the earliest one.
+// has been read beyond the horizon waits. Memory is that of three windows (of four and two frames
+// where gaps are attributed by another thread), and of what such records keep waiting: all records
+// since the start of the earliest one.
 //
 // Host samples and the ranges that markers make are held for the whole run: 72 bytes each of up to
 // kMostHostSamples (trace_loader.h), of more every other one and so on (load_samples.h); 40 bytes

@@ -50,9 +50,10 @@ std::vector<int64_t> Kept(std::vector<HostSample> samples, int32_t thread) {
   rule.calls_from_ns = rule.end_ns - 2 * kEachNs;
   rule.samples_from_ns = rule.end_ns - 600 * kEachNs;
   rule.most_unmatched = 100;
-  CarryOn(rule, host, {}, &timeline);
+  Timeline carried;
+  CarryOn(rule, host, {}, timeline, &carried);
   std::vector<int64_t> kept;
-  for (const HostCall& call : timeline.calls) {
+  for (const HostCall& call : carried.calls) {
     if (call.thread == thread) kept.push_back(call.start_ns / kEachNs);
   }
   return kept;

@@ -148,7 +148,8 @@ void ExpectSameTable(const ActivityTable& a, const ActivityTable& b) {
 }
 
 void ExpectSameAsWhole(const Timeline& unlinked, const Options& options,
-                       const std::vector<int64_t>& horizons, size_t look_ahead = SIZE_MAX) {
+                       const std::vector<int64_t>& horizons, size_t look_ahead, size_t cpus) {
+  SCOPED_TRACE(testing::Message() << cpus << " CPUs");
   LoadedRun whole;
   whole.timeline = unlinked;
   Unlink(&whole.timeline);
@@ -161,6 +162,7 @@ void ExpectSameAsWhole(const Timeline& unlinked, const Options& options,
   ActivityCounter activity(options);
   WindowLimits limits;
   limits.look_ahead = look_ahead;
+  limits.cpus = cpus;
   WindowedAnalysis windowed(cutter.Outline(), options, limits, &activity);
   for (size_t w = 0; w < cutter.count(); ++w) windowed.Add(cutter.Window(w));
   const WindowedResult result = windowed.Finish();
@@ -185,6 +187,13 @@ void ExpectSameAsWhole(const Timeline& unlinked, const Options& options,
   ExpectSameTable(KernelTable(whole.timeline, expected, options), tables.kernels);
   ExpectSameTable(CopyTable(whole.timeline, expected, options), tables.copies);
   ExpectSameTable(ApiTable(whole.timeline, expected, options), tables.api);
+}
+
+// By one thread, by some that share the work of a window, and window over window.
+void ExpectSameAsWhole(const Timeline& unlinked, const Options& options,
+                       const std::vector<int64_t>& horizons, size_t look_ahead = SIZE_MAX) {
+  for (const size_t cpus : {1, 3, 8})
+    ExpectSameAsWhole(unlinked, options, horizons, look_ahead, cpus);
 }
 
 class RandomWindows : public testing::TestWithParam<int64_t> {};

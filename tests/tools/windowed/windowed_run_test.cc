@@ -228,17 +228,22 @@ void ExpectSameReports(const std::vector<std::string>& paths, const Options& opt
   ASSERT_TRUE(whole.ok()) << whole.status();
   const std::string expected = Reports(*whole, Analyse(whole->timeline, options), options, nullptr);
 
-  WindowedOptions windows = windowed_options;
-  windows.with_tables = windows.with_hot = true;
-  windows.choose = [&](const Timeline&) { return options; };
-  auto found = LoadInWindows(FindInputFiles(paths), windows);
-  ASSERT_TRUE(found.ok()) << found.status();
-  EXPECT_EQ(found->analysis.internal_error, "");
-  EXPECT_EQ(std::erase(found->run.notices, kWindowsNotice), 1u);
-  ExpectSameLines(expected, Reports(found->run, found->analysis, found->options, &*found));
-  EXPECT_EQ(found->analysis.verdict.kind, Analyse(whole->timeline, options).verdict.kind);
-  EXPECT_EQ(found->run.complete(), whole->complete());
-  EXPECT_EQ(found->run.folded_driver_calls, whole->folded_driver_calls);
+  // By one thread, by two that share the work of a window, and window over window.
+  for (const size_t cpus : {1, 2, 8}) {
+    SCOPED_TRACE(testing::Message() << cpus << " CPUs");
+    WindowedOptions windows = windowed_options;
+    windows.limits.cpus = cpus;
+    windows.with_tables = windows.with_hot = true;
+    windows.choose = [&](const Timeline&) { return options; };
+    auto found = LoadInWindows(FindInputFiles(paths), windows);
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(found->analysis.internal_error, "");
+    EXPECT_EQ(std::erase(found->run.notices, kWindowsNotice), 1u);
+    ExpectSameLines(expected, Reports(found->run, found->analysis, found->options, &*found));
+    EXPECT_EQ(found->analysis.verdict.kind, Analyse(whole->timeline, options).verdict.kind);
+    EXPECT_EQ(found->run.complete(), whole->complete());
+    EXPECT_EQ(found->run.folded_driver_calls, whole->folded_driver_calls);
+  }
 }
 
 WindowedOptions Windows(size_t records) {

@@ -212,7 +212,11 @@ struct Compared {
 };
 
 void ExpectSame(const Timeline& unlinked, const Options& options,
-                const std::vector<int64_t>& horizons, Compared* compared) {
+                const std::vector<int64_t>& horizons, Compared* compared, size_t cpus = 8) {
+  if (cpus == 8) {
+    Compared twice;
+    ExpectSame(unlinked, options, horizons, &twice, 1);
+  }
   LoadedRun whole;
   whole.timeline = unlinked;
   Unlink(&whole.timeline);
@@ -221,6 +225,7 @@ void ExpectSame(const Timeline& unlinked, const Options& options,
   const Analysis expected = Analyse(whole.timeline, options);
   WindowLimits limits;
   limits.look_ahead = SIZE_MAX;
+  limits.cpus = cpus;
   const WindowedResult found = InWindows(raw, options, horizons, limits);
   ASSERT_EQ(found.analysis.internal_error, "");
   ASSERT_EQ(found.analysis.steps.size(), expected.steps.size());
