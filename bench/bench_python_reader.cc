@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/sampler/python_child.h"
+#include "tests/sampler/python/python_child.h"
 
 namespace gpuprobe::sampler {
 namespace {

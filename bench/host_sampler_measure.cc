@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "bench/bench_util.h"
-#include "sampler/call_clock.h"
-#include "sampler/clocks.h"
 #include "sampler/host_sampler.h"
+#include "sampler/system/call_clock.h"
+#include "sampler/system/clocks.h"
 
 namespace {
 

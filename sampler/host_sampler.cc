@@ -18,18 +18,18 @@
 #include <ctime>
 #include <new>
 
-#include "sampler/call_clock.h"
-#include "sampler/children.h"
-#include "sampler/clocks.h"
-#include "sampler/location_table.h"
+#include "sampler/locations/location_table.h"
+#include "sampler/look/thread_look.h"
 #include "sampler/look_rate.h"
-#include "sampler/native_leaf.h"
-#include "sampler/own_threads.h"
-#include "sampler/private_descriptors.h"
-#include "sampler/proc_files.h"
-#include "sampler/reader_pool.h"
-#include "sampler/sample_output.h"
-#include "sampler/thread_look.h"
+#include "sampler/native/native_leaf.h"
+#include "sampler/output/sample_output.h"
+#include "sampler/system/call_clock.h"
+#include "sampler/system/clocks.h"
+#include "sampler/system/private_descriptors.h"
+#include "sampler/system/proc_files.h"
+#include "sampler/watched/children.h"
+#include "sampler/watched/own_threads.h"
+#include "sampler/watched/reader_pool.h"
 
 namespace gpuprobe::sampler {
 namespace {

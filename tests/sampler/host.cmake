@@ -7,7 +7,7 @@ find_package(Threads REQUIRED)
 gpuprobe_test(sampler_host_parts_test SOURCES host_parts_test.cc
               LIBS gpuprobe_sampler gpuprobe_proto_write Threads::Threads LABELS tsan)
 gpuprobe_test(sampler_look_rate_test SOURCES look_rate_test.cc LIBS gpuprobe_sampler)
-gpuprobe_test(sampler_own_threads_test SOURCES own_threads_test.cc
+gpuprobe_test(sampler_own_threads_test SOURCES watched/own_threads_test.cc
               LIBS gpuprobe_sampler gpuprobe_proto_read gpuprobe_proto_write Threads::Threads)
 gpuprobe_test(sampler_host_threads_test SOURCES host_threads_test.cc
               LIBS gpuprobe_sampler gpuprobe_proto_read gpuprobe_proto_write Threads::Threads LABELS tsan)

@@ -21,7 +21,7 @@
 #include <thread>
 #include <vector>
 
-#include "sampler/thread_look.h"
+#include "sampler/look/thread_look.h"
 #include "tests/sampler/host_run.h"
 
 namespace gpuprobe::sampler {

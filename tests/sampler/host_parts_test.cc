@@ -14,11 +14,11 @@
 #include <thread>
 #include <vector>
 
-#include "sampler/module_ids.h"
-#include "sampler/noted_threads.h"
-#include "sampler/proc_files.h"
-#include "sampler/sealed_pieces.h"
-#include "sampler/wait_target.h"
+#include "sampler/locations/module_ids.h"
+#include "sampler/look/wait_target.h"
+#include "sampler/output/sealed_pieces.h"
+#include "sampler/system/proc_files.h"
+#include "sampler/watched/noted_threads.h"
 
 namespace gpuprobe::sampler {
 namespace {

@@ -18,8 +18,8 @@
 #include <thread>
 #include <vector>
 
-#include "sampler/python_reader.h"
-#include "sampler/thread_look.h"
+#include "sampler/look/thread_look.h"
+#include "sampler/python/python_reader.h"
 #include "tests/sampler/host_run.h"
 #include "tests/sampler/planted_thread.h"
 

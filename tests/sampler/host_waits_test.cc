@@ -22,7 +22,7 @@
 #include <functional>
 #include <string>
 
-#include "sampler/thread_look.h"
+#include "sampler/look/thread_look.h"
 #include "tests/sampler/host_run.h"
 #include "tests/sampler/planted_thread.h"
 

@@ -13,7 +13,7 @@
 #include <thread>
 #include <utility>
 
-#include "sampler/thread_look.h"
+#include "sampler/look/thread_look.h"
 #include "tests/sampler/host_run.h"
 
 namespace gpuprobe::sampler {
