@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "bench/bench_util.h"
-#include "tools/import/event_reader.h"
+#include "tools/import/kineto/event_reader.h"
 #include "tools/import/source_format.h"
 #include "tools/load/trace_loader.h"
 

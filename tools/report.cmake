@@ -52,6 +52,6 @@ target_compile_definitions(probe-report PRIVATE GPUPROBE_VERSION="${PROJECT_VERS
 target_link_libraries(probe-report PRIVATE gpuprobe_windowed gpuprobe_report gpuprobe_symbolize)
 get_target_property(_static probe-report GPUPROBE_STATIC)
 if(_static)
-  target_sources(probe-report PRIVATE import/no_dlopen.cc)
+  target_sources(probe-report PRIVATE import/nsys/no_dlopen.cc)
   target_link_options(probe-report PRIVATE -Wl,--wrap=dlopen)
 endif()

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "tests/import/kineto_files.h"
-#include "tools/import/exact_time.h"
-#include "tools/import/json_scan.h"
+#include "tools/import/text/exact_time.h"
+#include "tools/import/text/json_scan.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "tools/import/nsys_sqlite.h"
+#include "tools/import/nsys/nsys_sqlite.h"
 #include "tools/load/link_calls.h"
 
 namespace gpuprobe::tools {

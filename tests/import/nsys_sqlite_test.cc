@@ -2,7 +2,7 @@
 // Copyright the gpuprobe authors.
 //
 // Rows of an export -> records of the Timeline, where the reports do not show them one by one.
-#include "tools/import/nsys_sqlite.h"
+#include "tools/import/nsys/nsys_sqlite.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

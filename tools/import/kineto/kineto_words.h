@@ -3,8 +3,8 @@
 //
 // What the words in trace events mean: the categories that PyTorch's profiler has written from 2021
 // to today, and the texts in which it says how a copy went or what a thread waited for.
-#ifndef GPUPROBE_TOOLS_IMPORT_KINETO_WORDS_H_
-#define GPUPROBE_TOOLS_IMPORT_KINETO_WORDS_H_
+#ifndef GPUPROBE_TOOLS_IMPORT_KINETO_KINETO_WORDS_H_
+#define GPUPROBE_TOOLS_IMPORT_KINETO_KINETO_WORDS_H_
 
 #include <cstdint>
 #include <string_view>
@@ -48,4 +48,4 @@ bool IsProfilerOverheadKind(uint32_t kind);
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_IMPORT_KINETO_WORDS_H_
+#endif  // GPUPROBE_TOOLS_IMPORT_KINETO_KINETO_WORDS_H_

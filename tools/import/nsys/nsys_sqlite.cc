@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "tools/import/nsys_sqlite.h"
+#include "tools/import/nsys/nsys_sqlite.h"
 
 #include <memory>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "tools/import/nsys_database.h"
-#include "tools/import/nsys_loader.h"
+#include "tools/import/nsys/nsys_database.h"
+#include "tools/import/nsys/nsys_loader.h"
 
 namespace gpuprobe::tools {
 namespace {

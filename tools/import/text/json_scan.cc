@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "tools/import/json_scan.h"
+#include "tools/import/text/json_scan.h"
 
 #include <cctype>
 

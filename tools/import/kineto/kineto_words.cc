@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "tools/import/kineto_words.h"
+#include "tools/import/kineto/kineto_words.h"
 
 #include <strings.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "tools/import/byte_source.h"
+#include "tools/import/text/byte_source.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

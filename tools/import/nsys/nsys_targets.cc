@@ -12,7 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "tools/analysis/analysis.h"
 #include "tools/import/call_class.h"
-#include "tools/import/nsys_loader.h"
+#include "tools/import/nsys/nsys_loader.h"
 
 namespace gpuprobe::tools {
 namespace {

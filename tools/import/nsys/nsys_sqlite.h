@@ -2,8 +2,8 @@
 // Copyright the gpuprobe authors.
 //
 // SQLite exports of Nsight Systems (`nsys export --type sqlite`) -> Timeline.
-#ifndef GPUPROBE_TOOLS_IMPORT_NSYS_SQLITE_H_
-#define GPUPROBE_TOOLS_IMPORT_NSYS_SQLITE_H_
+#ifndef GPUPROBE_TOOLS_IMPORT_NSYS_NSYS_SQLITE_H_
+#define GPUPROBE_TOOLS_IMPORT_NSYS_NSYS_SQLITE_H_
 
 #include <cstdint>
 #include <span>
@@ -32,4 +32,4 @@ absl::Status LoadNsysBytes(const std::string& path, std::span<uint8_t> bytes, Lo
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_IMPORT_NSYS_SQLITE_H_
+#endif  // GPUPROBE_TOOLS_IMPORT_NSYS_NSYS_SQLITE_H_

@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "tools/format/format_text.h"
-#include "tools/import/exact_time.h"
-#include "tools/import/kineto_loader.h"
+#include "tools/import/kineto/kineto_loader.h"
+#include "tools/import/text/exact_time.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "tools/import/exact_time.h"
+#include "tools/import/text/exact_time.h"
 
 #include <algorithm>
 #include <charconv>

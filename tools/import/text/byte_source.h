@@ -4,8 +4,8 @@
 // The bytes of a text file, unpacked (gzip with one or several members, zstd) on a thread of its
 // own, so that unpacking and parsing share the work between two cores. Memory: a few blocks,
 // whatever the file's size or compression ratio.
-#ifndef GPUPROBE_TOOLS_IMPORT_BYTE_SOURCE_H_
-#define GPUPROBE_TOOLS_IMPORT_BYTE_SOURCE_H_
+#ifndef GPUPROBE_TOOLS_IMPORT_TEXT_BYTE_SOURCE_H_
+#define GPUPROBE_TOOLS_IMPORT_TEXT_BYTE_SOURCE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -42,4 +42,4 @@ class ByteSource {
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_IMPORT_BYTE_SOURCE_H_
+#endif  // GPUPROBE_TOOLS_IMPORT_TEXT_BYTE_SOURCE_H_

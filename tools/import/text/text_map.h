@@ -2,8 +2,8 @@
 // Copyright the gpuprobe authors.
 //
 // A hash map by text that can be asked with a piece of a buffer: names are looked up once a row.
-#ifndef GPUPROBE_TOOLS_IMPORT_TEXT_MAP_H_
-#define GPUPROBE_TOOLS_IMPORT_TEXT_MAP_H_
+#ifndef GPUPROBE_TOOLS_IMPORT_TEXT_TEXT_MAP_H_
+#define GPUPROBE_TOOLS_IMPORT_TEXT_TEXT_MAP_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -43,4 +43,4 @@ using TextMap = absl::flat_hash_map<std::string, Value, TextHash, std::equal_to<
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_IMPORT_TEXT_MAP_H_
+#endif  // GPUPROBE_TOOLS_IMPORT_TEXT_TEXT_MAP_H_

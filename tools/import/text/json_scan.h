@@ -7,8 +7,8 @@
 // that times need not pass through a double, and bare NaN or Infinity are tokens like others.
 //
 // The text must be followed by kJsonPadding readable bytes.
-#ifndef GPUPROBE_TOOLS_IMPORT_JSON_SCAN_H_
-#define GPUPROBE_TOOLS_IMPORT_JSON_SCAN_H_
+#ifndef GPUPROBE_TOOLS_IMPORT_TEXT_JSON_SCAN_H_
+#define GPUPROBE_TOOLS_IMPORT_TEXT_JSON_SCAN_H_
 
 #include <immintrin.h>
 
@@ -212,4 +212,4 @@ class JsonCursor {
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_IMPORT_JSON_SCAN_H_
+#endif  // GPUPROBE_TOOLS_IMPORT_TEXT_JSON_SCAN_H_

@@ -3,8 +3,8 @@
 //
 // One Nsight Systems export into a LoadedRun. Seam between its two halves: who and where
 // (nsys_targets.cc: processes, devices, names, what is absent) and what happened (nsys_records.cc).
-#ifndef GPUPROBE_TOOLS_IMPORT_NSYS_LOADER_H_
-#define GPUPROBE_TOOLS_IMPORT_NSYS_LOADER_H_
+#ifndef GPUPROBE_TOOLS_IMPORT_NSYS_NSYS_LOADER_H_
+#define GPUPROBE_TOOLS_IMPORT_NSYS_NSYS_LOADER_H_
 
 #include <array>
 #include <cstdint>
@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "tools/import/nsys_database.h"
+#include "tools/import/nsys/nsys_database.h"
 #include "tools/load/marker_names.h"
 #include "tools/load/trace_loader.h"
 
@@ -180,4 +180,4 @@ class NsysLoader {
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_IMPORT_NSYS_LOADER_H_
+#endif  // GPUPROBE_TOOLS_IMPORT_NSYS_NSYS_LOADER_H_

@@ -2,7 +2,7 @@
 // Copyright the gpuprobe authors.
 //
 // Files and their documents: begin and end of each, damage, notices.
-#include "tools/import/kineto_loader.h"
+#include "tools/import/kineto/kineto_loader.h"
 
 #include <algorithm>
 #include <memory>

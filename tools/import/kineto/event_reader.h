@@ -13,8 +13,8 @@
 // row. Every stretch left out is in damage(), with its offset in the unpacked text. Where the file
 // ends inside of a row, or before the events are over, it is truncated; a bare array may lack its
 // bracket, the format allows it.
-#ifndef GPUPROBE_TOOLS_IMPORT_EVENT_READER_H_
-#define GPUPROBE_TOOLS_IMPORT_EVENT_READER_H_
+#ifndef GPUPROBE_TOOLS_IMPORT_KINETO_EVENT_READER_H_
+#define GPUPROBE_TOOLS_IMPORT_KINETO_EVENT_READER_H_
 
 #include <array>
 #include <cstdint>
@@ -26,9 +26,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "tools/import/byte_source.h"
-#include "tools/import/json_scan.h"
-#include "tools/import/kineto_words.h"
+#include "tools/import/kineto/kineto_words.h"
+#include "tools/import/text/byte_source.h"
+#include "tools/import/text/json_scan.h"
 
 namespace gpuprobe::tools {
 
@@ -198,4 +198,4 @@ class EventReader {
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_IMPORT_EVENT_READER_H_
+#endif  // GPUPROBE_TOOLS_IMPORT_KINETO_EVENT_READER_H_

@@ -12,8 +12,8 @@
 #include "tools/analysis/analysis.h"
 #include "tools/format/format_text.h"
 #include "tools/import/call_class.h"
-#include "tools/import/exact_time.h"
-#include "tools/import/kineto_loader.h"
+#include "tools/import/kineto/kineto_loader.h"
+#include "tools/import/text/exact_time.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -8,8 +8,8 @@
 // write-ahead log beside it is not read (UnreadBeside says so). The content is trusted in nothing:
 // work and rows are bounded by the size of the file, functions and virtual tables of its schema do
 // not run.
-#ifndef GPUPROBE_TOOLS_IMPORT_NSYS_DATABASE_H_
-#define GPUPROBE_TOOLS_IMPORT_NSYS_DATABASE_H_
+#ifndef GPUPROBE_TOOLS_IMPORT_NSYS_NSYS_DATABASE_H_
+#define GPUPROBE_TOOLS_IMPORT_NSYS_NSYS_DATABASE_H_
 
 #include <cstdint>
 #include <memory>
@@ -105,4 +105,4 @@ class NsysDatabase {
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_IMPORT_NSYS_DATABASE_H_
+#endif  // GPUPROBE_TOOLS_IMPORT_NSYS_NSYS_DATABASE_H_

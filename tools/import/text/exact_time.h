@@ -2,8 +2,8 @@
 // Copyright the gpuprobe authors.
 //
 // Times as trace events write them: microseconds in decimal, as numbers or as quoted text.
-#ifndef GPUPROBE_TOOLS_IMPORT_EXACT_TIME_H_
-#define GPUPROBE_TOOLS_IMPORT_EXACT_TIME_H_
+#ifndef GPUPROBE_TOOLS_IMPORT_TEXT_EXACT_TIME_H_
+#define GPUPROBE_TOOLS_IMPORT_TEXT_EXACT_TIME_H_
 
 #include <cstdint>
 #include <optional>
@@ -23,4 +23,4 @@ std::optional<int64_t> IntegerOf(std::string_view text);
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_IMPORT_EXACT_TIME_H_
+#endif  // GPUPROBE_TOOLS_IMPORT_TEXT_EXACT_TIME_H_

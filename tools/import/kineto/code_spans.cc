@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "tools/import/code_spans.h"
+#include "tools/import/kineto/code_spans.h"
 
 #include <algorithm>
 #include <cctype>

@@ -6,8 +6,8 @@
 // interval, so that time outside CUDA gets a line of code.
 //
 // Rows nest by time alone; one that reaches beyond the end of the row around it is cut there.
-#ifndef GPUPROBE_TOOLS_IMPORT_CODE_SPANS_H_
-#define GPUPROBE_TOOLS_IMPORT_CODE_SPANS_H_
+#ifndef GPUPROBE_TOOLS_IMPORT_KINETO_CODE_SPANS_H_
+#define GPUPROBE_TOOLS_IMPORT_KINETO_CODE_SPANS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "tools/import/json_scan.h"
-#include "tools/import/kineto_words.h"
-#include "tools/import/text_map.h"
+#include "tools/import/kineto/kineto_words.h"
+#include "tools/import/text/json_scan.h"
+#include "tools/import/text/text_map.h"
 #include "tools/timeline/timeline.h"
 
 namespace gpuprobe::tools {
@@ -71,4 +71,4 @@ std::string WithLibraryFolder(std::string_view file);
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_IMPORT_CODE_SPANS_H_
+#endif  // GPUPROBE_TOOLS_IMPORT_KINETO_CODE_SPANS_H_

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "tools/format/format_text.h"
 #include "tools/format/format_units.h"
-#include "tools/import/nsys_loader.h"
+#include "tools/import/nsys/nsys_loader.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "tools/import/event_reader.h"
+#include "tools/import/kineto/event_reader.h"
 
 #include <algorithm>
 #include <cctype>
@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "tools/import/exact_time.h"
+#include "tools/import/text/exact_time.h"
 
 namespace gpuprobe::tools {
 namespace {

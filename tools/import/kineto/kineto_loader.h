@@ -12,8 +12,8 @@
 //    work as untimed, calls left out.
 //  - Damage makes times in which GPU work may be missing blind: those of the damaged rows where
 //    they can still be read, else the whole document.
-#ifndef GPUPROBE_TOOLS_IMPORT_KINETO_LOADER_H_
-#define GPUPROBE_TOOLS_IMPORT_KINETO_LOADER_H_
+#ifndef GPUPROBE_TOOLS_IMPORT_KINETO_KINETO_LOADER_H_
+#define GPUPROBE_TOOLS_IMPORT_KINETO_KINETO_LOADER_H_
 
 #include <array>
 #include <cstdint>
@@ -26,10 +26,10 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "tools/import/code_spans.h"
-#include "tools/import/event_reader.h"
+#include "tools/import/kineto/code_spans.h"
+#include "tools/import/kineto/event_reader.h"
 #include "tools/import/run_group.h"
-#include "tools/import/text_map.h"
+#include "tools/import/text/text_map.h"
 #include "tools/load/marker_names.h"
 #include "tools/load/trace_loader.h"
 
@@ -147,4 +147,4 @@ class KinetoLoader {
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_IMPORT_KINETO_LOADER_H_
+#endif  // GPUPROBE_TOOLS_IMPORT_KINETO_KINETO_LOADER_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "tools/import/nsys_database.h"
+#include "tools/import/nsys/nsys_database.h"
 
 #include <sqlite3.h>
 #include <sys/stat.h>
