@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tools/import/nsys/nsys_sqlite.h"
-#include "tools/load/link_calls.h"
+#include "tools/load/records/link_calls.h"
 
 namespace gpuprobe::tools {
 namespace {

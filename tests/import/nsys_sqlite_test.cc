@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/load/link_calls.h"
+#include "tools/load/records/link_calls.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -12,7 +12,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
-#include "tools/load/input_files.h"
+#include "tools/load/files/input_files.h"
 #include "tools/report/output.h"
 #include "tools/report/report.h"
 

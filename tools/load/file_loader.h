@@ -22,12 +22,12 @@
 #include "proto/trace_reader.h"
 #include "tools/load/capture_facts.h"
 #include "tools/load/frame_prefetcher.h"
-#include "tools/load/lane_merger.h"
-#include "tools/load/load_samples.h"
 #include "tools/load/marker_names.h"
-#include "tools/load/merge_runs.h"
-#include "tools/load/record_order.h"
-#include "tools/load/time_budget.h"
+#include "tools/load/records/lane_merger.h"
+#include "tools/load/records/merge_runs.h"
+#include "tools/load/records/record_order.h"
+#include "tools/load/records/time_budget.h"
+#include "tools/load/samples/load_samples.h"
 #include "tools/load/trace_loader.h"
 
 namespace gpuprobe::tools {

@@ -18,12 +18,12 @@
 #include "tools/import/nsys/nsys_sqlite.h"
 #include "tools/import/source_format.h"
 #include "tools/load/file_loader.h"
-#include "tools/load/foreign_files.h"
-#include "tools/load/link_calls.h"
+#include "tools/load/files/foreign_files.h"
+#include "tools/load/files/several_runs.h"
 #include "tools/load/loss_causes.h"
 #include "tools/load/marker_names.h"
-#include "tools/load/merge_runs.h"
-#include "tools/load/several_runs.h"
+#include "tools/load/records/link_calls.h"
+#include "tools/load/records/merge_runs.h"
 
 namespace gpuprobe::tools {
 namespace {

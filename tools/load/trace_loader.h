@@ -31,7 +31,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "tools/load/input_files.h"
+#include "tools/load/files/input_files.h"
 #include "tools/timeline/timeline.h"
 
 namespace gpuprobe::tools {

@@ -30,7 +30,7 @@
 #include "tools/figures/run_figures.h"
 #include "tools/format/format_text.h"
 #include "tools/format/format_units.h"
-#include "tools/load/input_files.h"
+#include "tools/load/files/input_files.h"
 #include "tools/load/trace_loader.h"
 #include "tools/report/command_line.h"
 #include "tools/report/output.h"

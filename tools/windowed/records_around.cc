@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tools/format/format_units.h"
-#include "tools/load/link_calls.h"
+#include "tools/load/records/link_calls.h"
 #include "tools/windowed/window_reader.h"
 
 namespace gpuprobe::tools {

@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "tools/analysis/analysis.h"
-#include "tools/load/input_files.h"
+#include "tools/load/files/input_files.h"
 #include "tools/load/trace_loader.h"
 
 namespace gpuprobe::tools {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tools/load/input_files.h"
+#include "tools/load/files/input_files.h"
 
 namespace gpuprobe::tools {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tools/load/file_loader.h"
-#include "tools/load/merge_runs.h"
+#include "tools/load/records/merge_runs.h"
 #include "tools/load/trace_loader.h"
 #include "tools/windowed/windowed_analysis.h"
 

@@ -20,7 +20,7 @@
 #include "tools/attribution/unseen.h"
 #include "tools/attribution/waits.h"
 #include "tools/figures/activity_counter.h"
-#include "tools/load/link_calls.h"
+#include "tools/load/records/link_calls.h"
 #include "tools/steps/steady_part.h"
 #include "tools/timeline/device_activity.h"
 #include "tools/timeline/host_view.h"

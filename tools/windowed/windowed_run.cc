@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "tools/figures/activity_counter.h"
 #include "tools/format/format_units.h"
-#include "tools/load/link_calls.h"
+#include "tools/load/records/link_calls.h"
 #include "tools/timeline/sample_view.h"
 #include "tools/windowed/side_thread.h"
 #include "tools/windowed/window_reader.h"

@@ -31,7 +31,7 @@
 #include "tools/analysis/analysis.h"
 #include "tools/figures/activity_stats.h"
 #include "tools/figures/hot.h"
-#include "tools/load/input_files.h"
+#include "tools/load/files/input_files.h"
 #include "tools/load/trace_loader.h"
 #include "tools/windowed/windowed_analysis.h"
 

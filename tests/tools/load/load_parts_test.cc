@@ -16,11 +16,11 @@
 
 #include "tests/tools/temp_folder.h"
 #include "tests/tools/trace_maker.h"
-#include "tools/load/correlation_index.h"
 #include "tools/load/frame_prefetcher.h"
-#include "tools/load/lane_merger.h"
-#include "tools/load/merge_runs.h"
-#include "tools/load/record_order.h"
+#include "tools/load/records/correlation_index.h"
+#include "tools/load/records/lane_merger.h"
+#include "tools/load/records/merge_runs.h"
+#include "tools/load/records/record_order.h"
 #include "tools/load/trace_loader.h"
 
 namespace gpuprobe::tools {

@@ -19,7 +19,7 @@
 #include "tests/tools/windowed/window_cutter.h"
 #include "tools/figures/activity_counter.h"
 #include "tools/figures/activity_stats.h"
-#include "tools/load/link_calls.h"
+#include "tools/load/records/link_calls.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -13,8 +13,8 @@
 
 #include "tests/tools/timeline_builder.h"
 #include "tests/tools/windowed/window_cutter.h"
-#include "tools/load/link_calls.h"
 #include "tools/load/marker_names.h"
+#include "tools/load/records/link_calls.h"
 #include "tools/windowed/step_list.h"
 #include "tools/windowed/windowed_analysis.h"
 

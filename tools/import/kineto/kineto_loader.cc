@@ -14,7 +14,7 @@
 #include "tools/format/format_text.h"
 #include "tools/format/format_units.h"
 #include "tools/import/progress.h"
-#include "tools/load/foreign_files.h"
+#include "tools/load/files/foreign_files.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -3,8 +3,8 @@
 //
 // Files that hold a GPU's work and cannot be read as they are: what their names say they are, and
 // what makes something readable of them.
-#ifndef GPUPROBE_TOOLS_LOAD_FOREIGN_FILES_H_
-#define GPUPROBE_TOOLS_LOAD_FOREIGN_FILES_H_
+#ifndef GPUPROBE_TOOLS_LOAD_FILES_FOREIGN_FILES_H_
+#define GPUPROBE_TOOLS_LOAD_FILES_FOREIGN_FILES_H_
 
 #include <string>
 
@@ -21,4 +21,4 @@ inline constexpr char kJsonAdvice[] =
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_LOAD_FOREIGN_FILES_H_
+#endif  // GPUPROBE_TOOLS_LOAD_FILES_FOREIGN_FILES_H_

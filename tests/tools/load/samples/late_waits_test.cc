@@ -2,7 +2,7 @@
 // Copyright the gpuprobe authors.
 //
 // Times in ms; looks every 10.
-#include "tools/load/late_waits.h"
+#include "tools/load/samples/late_waits.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "tools/load/load_samples.h"
+#include "tools/load/samples/load_samples.h"
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "tools/format/format_units.h"
-#include "tools/load/late_waits.h"
+#include "tools/load/samples/late_waits.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "tools/load/foreign_files.h"
+#include "tools/load/files/foreign_files.h"
 
 #include <filesystem>
 

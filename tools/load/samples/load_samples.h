@@ -8,8 +8,8 @@
 // process of the Timeline that is only sampled. Where several samplers looked at one process, the
 // nearest one counts (its own, then its parent's, then whichever), and the others fill the time
 // when that one did not look.
-#ifndef GPUPROBE_TOOLS_LOAD_LOAD_SAMPLES_H_
-#define GPUPROBE_TOOLS_LOAD_LOAD_SAMPLES_H_
+#ifndef GPUPROBE_TOOLS_LOAD_SAMPLES_LOAD_SAMPLES_H_
+#define GPUPROBE_TOOLS_LOAD_SAMPLES_LOAD_SAMPLES_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "proto/sample_columns.h"
-#include "tools/load/time_budget.h"
+#include "tools/load/records/time_budget.h"
 #include "tools/load/trace_loader.h"
 
 namespace gpuprobe::tools {
@@ -126,4 +126,4 @@ class SampleLoader {
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_LOAD_LOAD_SAMPLES_H_
+#endif  // GPUPROBE_TOOLS_LOAD_SAMPLES_LOAD_SAMPLES_H_

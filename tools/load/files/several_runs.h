@@ -4,8 +4,8 @@
 // Traces of several runs in one folder (a fixed GPUPROBE_OUT, files copied together) would be
 // reported as one, the time between them as idle. Nothing in the files forbids it: a script may run
 // one program after the other. So it is said, not refused.
-#ifndef GPUPROBE_TOOLS_LOAD_SEVERAL_RUNS_H_
-#define GPUPROBE_TOOLS_LOAD_SEVERAL_RUNS_H_
+#ifndef GPUPROBE_TOOLS_LOAD_FILES_SEVERAL_RUNS_H_
+#define GPUPROBE_TOOLS_LOAD_FILES_SEVERAL_RUNS_H_
 
 #include "tools/load/trace_loader.h"
 
@@ -22,4 +22,4 @@ void NoteSeveralRuns(LoadedRun* run);
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_LOAD_SEVERAL_RUNS_H_
+#endif  // GPUPROBE_TOOLS_LOAD_FILES_SEVERAL_RUNS_H_

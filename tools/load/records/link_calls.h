@@ -2,8 +2,8 @@
 // Copyright the gpuprobe authors.
 //
 // Brings host calls and GPU work together by (process, correlation).
-#ifndef GPUPROBE_TOOLS_LOAD_LINK_CALLS_H_
-#define GPUPROBE_TOOLS_LOAD_LINK_CALLS_H_
+#ifndef GPUPROBE_TOOLS_LOAD_RECORDS_LINK_CALLS_H_
+#define GPUPROBE_TOOLS_LOAD_RECORDS_LINK_CALLS_H_
 
 #include <cstdint>
 #include <string>
@@ -22,4 +22,4 @@ std::string OtherClockNotice(uint64_t moved);
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_LOAD_LINK_CALLS_H_
+#endif  // GPUPROBE_TOOLS_LOAD_RECORDS_LINK_CALLS_H_

@@ -2,8 +2,8 @@
 // Copyright the gpuprobe authors.
 //
 // Orders and thins out decoded columns.
-#ifndef GPUPROBE_TOOLS_LOAD_RECORD_ORDER_H_
-#define GPUPROBE_TOOLS_LOAD_RECORD_ORDER_H_
+#ifndef GPUPROBE_TOOLS_LOAD_RECORDS_RECORD_ORDER_H_
+#define GPUPROBE_TOOLS_LOAD_RECORDS_RECORD_ORDER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -32,4 +32,4 @@ void Select(const std::vector<uint32_t>& records, proto::ApiColumns* columns);
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_LOAD_RECORD_ORDER_H_
+#endif  // GPUPROBE_TOOLS_LOAD_RECORDS_RECORD_ORDER_H_

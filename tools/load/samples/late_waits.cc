@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "tools/load/late_waits.h"
+#include "tools/load/samples/late_waits.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -3,8 +3,8 @@
 //
 // Which times of a trace can be true. What lies outside was written by a broken clock or by
 // somebody who means harm, and arithmetic on it would overflow.
-#ifndef GPUPROBE_TOOLS_LOAD_TIME_BUDGET_H_
-#define GPUPROBE_TOOLS_LOAD_TIME_BUDGET_H_
+#ifndef GPUPROBE_TOOLS_LOAD_RECORDS_TIME_BUDGET_H_
+#define GPUPROBE_TOOLS_LOAD_RECORDS_TIME_BUDGET_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -72,4 +72,4 @@ class TimeBudget {
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_LOAD_TIME_BUDGET_H_
+#endif  // GPUPROBE_TOOLS_LOAD_RECORDS_TIME_BUDGET_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "tools/load/several_runs.h"
+#include "tools/load/files/several_runs.h"
 
 #include <algorithm>
 #include <string>

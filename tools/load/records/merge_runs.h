@@ -4,8 +4,8 @@
 // Sorts what is a concatenation of nearly ordered pieces: the frames of a trace. Each is in order
 // as a rule, and frames follow each other in time, so merging only the overlaps beats a general
 // sort by far.
-#ifndef GPUPROBE_TOOLS_LOAD_MERGE_RUNS_H_
-#define GPUPROBE_TOOLS_LOAD_MERGE_RUNS_H_
+#ifndef GPUPROBE_TOOLS_LOAD_RECORDS_MERGE_RUNS_H_
+#define GPUPROBE_TOOLS_LOAD_RECORDS_MERGE_RUNS_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -73,4 +73,4 @@ void MergeRuns(std::vector<T>* items, std::vector<Run> runs, Less less) {
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_LOAD_MERGE_RUNS_H_
+#endif  // GPUPROBE_TOOLS_LOAD_RECORDS_MERGE_RUNS_H_

@@ -7,8 +7,8 @@
 // those in it; calls come nearly in order of their ids, and so the chains lie one behind the other.
 // Where many ids are recorded a range is one id, and there are no chains.
 // Ids that are spread out thinly (a damaged or hostile file) go into a hash map.
-#ifndef GPUPROBE_TOOLS_LOAD_CORRELATION_INDEX_H_
-#define GPUPROBE_TOOLS_LOAD_CORRELATION_INDEX_H_
+#ifndef GPUPROBE_TOOLS_LOAD_RECORDS_CORRELATION_INDEX_H_
+#define GPUPROBE_TOOLS_LOAD_RECORDS_CORRELATION_INDEX_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -125,4 +125,4 @@ class CorrelationIndex {
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_LOAD_CORRELATION_INDEX_H_
+#endif  // GPUPROBE_TOOLS_LOAD_RECORDS_CORRELATION_INDEX_H_

@@ -2,8 +2,8 @@
 // Copyright the gpuprobe authors.
 //
 // What the user names -> the trace files to read.
-#ifndef GPUPROBE_TOOLS_LOAD_INPUT_FILES_H_
-#define GPUPROBE_TOOLS_LOAD_INPUT_FILES_H_
+#ifndef GPUPROBE_TOOLS_LOAD_FILES_INPUT_FILES_H_
+#define GPUPROBE_TOOLS_LOAD_FILES_INPUT_FILES_H_
 
 #include <string>
 #include <vector>
@@ -29,4 +29,4 @@ InputFiles FindInputFiles(const std::vector<std::string>& paths);
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_LOAD_INPUT_FILES_H_
+#endif  // GPUPROBE_TOOLS_LOAD_FILES_INPUT_FILES_H_

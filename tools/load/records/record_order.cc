@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "tools/load/record_order.h"
+#include "tools/load/records/record_order.h"
 
 #include <algorithm>
 #include <utility>

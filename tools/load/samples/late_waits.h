@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#ifndef GPUPROBE_TOOLS_LOAD_LATE_WAITS_H_
-#define GPUPROBE_TOOLS_LOAD_LATE_WAITS_H_
+#ifndef GPUPROBE_TOOLS_LOAD_SAMPLES_LATE_WAITS_H_
+#define GPUPROBE_TOOLS_LOAD_SAMPLES_LATE_WAITS_H_
 
 #include <vector>
 
@@ -18,4 +18,4 @@ void SpreadLateWaits(std::vector<HostSample>* samples);
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_LOAD_LATE_WAITS_H_
+#endif  // GPUPROBE_TOOLS_LOAD_SAMPLES_LATE_WAITS_H_

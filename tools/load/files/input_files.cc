@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "tools/load/input_files.h"
+#include "tools/load/files/input_files.h"
 
 #include <sys/stat.h>
 
@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "proto/format.h"
-#include "tools/load/foreign_files.h"
+#include "tools/load/files/foreign_files.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -2,8 +2,8 @@
 // Copyright the gpuprobe authors.
 //
 // The lanes of a frame (GPU streams, host threads) -> one sequence in order of (start, end).
-#ifndef GPUPROBE_TOOLS_LOAD_LANE_MERGER_H_
-#define GPUPROBE_TOOLS_LOAD_LANE_MERGER_H_
+#ifndef GPUPROBE_TOOLS_LOAD_RECORDS_LANE_MERGER_H_
+#define GPUPROBE_TOOLS_LOAD_RECORDS_LANE_MERGER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -78,4 +78,4 @@ class LaneMerger {
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_LOAD_LANE_MERGER_H_
+#endif  // GPUPROBE_TOOLS_LOAD_RECORDS_LANE_MERGER_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "tools/load/link_calls.h"
+#include "tools/load/records/link_calls.h"
 
 #include <algorithm>
 #include <span>
@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tools/format/format_units.h"
-#include "tools/load/correlation_index.h"
+#include "tools/load/records/correlation_index.h"
 
 namespace gpuprobe::tools {
 namespace {
