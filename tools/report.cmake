@@ -42,8 +42,8 @@ target_link_libraries(gpuprobe_report PUBLIC gpuprobe_loader gpuprobe_analysis g
 gpuprobe_offline_library(gpuprobe_windowed
   windowed/windowed_run.cc windowed/windowed_analysis.cc windowed/window_reader.cc windowed/window_carry.cc
   windowed/device_in_windows.cc windowed/kept_gaps.cc windowed/records_around.cc windowed/run_size.cc
-  windowed/side_thread.cc windowed/step_cutter.cc windowed/step_list.cc windowed/step_matcher.cc
-  windowed/step_tracker.cc windowed/verdict_counts.cc)
+  windowed/side_thread.cc windowed/steps/step_cutter.cc windowed/steps/step_list.cc windowed/steps/step_matcher.cc
+  windowed/steps/step_tracker.cc windowed/verdict_counts.cc)
 target_link_libraries(gpuprobe_windowed PUBLIC gpuprobe_loader gpuprobe_analysis gpuprobe_report
                       PRIVATE gpuprobe_import absl::strings Threads::Threads)
 

@@ -45,7 +45,7 @@ gpuprobe_test(windowed_test
           ${CMAKE_CURRENT_LIST_DIR}/windowed/run_size_test.cc
           ${CMAKE_CURRENT_LIST_DIR}/windowed/check_stretch_test.cc
           ${CMAKE_CURRENT_LIST_DIR}/windowed/window_carry_test.cc
-          ${CMAKE_CURRENT_LIST_DIR}/windowed/step_cutter_test.cc
+          ${CMAKE_CURRENT_LIST_DIR}/windowed/steps/step_cutter_test.cc
           ${CMAKE_CURRENT_LIST_DIR}/windowed/side_thread_test.cc
   LIBS gpuprobe_windowed gpuprobe_markers gpuprobe_trace_maker GTest::gmock)
 target_compile_definitions(windowed_test PRIVATE GPUPROBE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")

@@ -24,7 +24,7 @@
 #include "tools/windowed/idle_samples.h"
 #include "tools/windowed/kept_gaps.h"
 #include "tools/windowed/run_phases.h"
-#include "tools/windowed/step_tracker.h"
+#include "tools/windowed/steps/step_tracker.h"
 #include "tools/windowed/verdict_counts.h"
 
 namespace gpuprobe::tools {

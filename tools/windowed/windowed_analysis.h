@@ -55,7 +55,7 @@
 
 #include "tools/analysis/analysis.h"
 #include "tools/timeline/timeline.h"
-#include "tools/windowed/step_tracker.h"
+#include "tools/windowed/steps/step_tracker.h"
 
 namespace gpuprobe::tools {
 

@@ -15,7 +15,7 @@
 #include "tests/tools/windowed/window_cutter.h"
 #include "tools/load/marker_names.h"
 #include "tools/load/records/link_calls.h"
-#include "tools/windowed/step_list.h"
+#include "tools/windowed/steps/step_list.h"
 #include "tools/windowed/windowed_analysis.h"
 
 namespace gpuprobe::tools {

@@ -5,8 +5,8 @@
 // kMostListedSteps all are kept; beyond, the slow ones and every N-th of the others, N doubling
 // each time that there are too many. Counts and sums are of all; medians, percentiles and growth
 // are those of what is kept, each step weighing as much as those that it stands for.
-#ifndef GPUPROBE_TOOLS_WINDOWED_STEP_LIST_H_
-#define GPUPROBE_TOOLS_WINDOWED_STEP_LIST_H_
+#ifndef GPUPROBE_TOOLS_WINDOWED_STEPS_STEP_LIST_H_
+#define GPUPROBE_TOOLS_WINDOWED_STEPS_STEP_LIST_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -63,4 +63,4 @@ class StepList {
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_WINDOWED_STEP_LIST_H_
+#endif  // GPUPROBE_TOOLS_WINDOWED_STEPS_STEP_LIST_H_

@@ -3,8 +3,8 @@
 //
 // Cuts what was measured of a device into steps, as it comes: idle parts and the starts of
 // operations in order of time, and times at which a step begins, each known some records later.
-#ifndef GPUPROBE_TOOLS_WINDOWED_STEP_CUTTER_H_
-#define GPUPROBE_TOOLS_WINDOWED_STEP_CUTTER_H_
+#ifndef GPUPROBE_TOOLS_WINDOWED_STEPS_STEP_CUTTER_H_
+#define GPUPROBE_TOOLS_WINDOWED_STEPS_STEP_CUTTER_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "tools/analysis/analysis.h"
-#include "tools/windowed/step_list.h"
+#include "tools/windowed/steps/step_list.h"
 
 namespace gpuprobe::tools {
 
@@ -82,4 +82,4 @@ class StepCutter {
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_WINDOWED_STEP_CUTTER_H_
+#endif  // GPUPROBE_TOOLS_WINDOWED_STEPS_STEP_CUTTER_H_

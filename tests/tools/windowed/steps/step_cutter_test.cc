@@ -2,7 +2,7 @@
 // Copyright the gpuprobe authors.
 //
 // What is lent to a StepCutter counts as what is given to it, at every border.
-#include "tools/windowed/step_cutter.h"
+#include "tools/windowed/steps/step_cutter.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "tools/windowed/step_tracker.h"
+#include "tools/windowed/steps/step_tracker.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "tools/windowed/step_list.h"
+#include "tools/windowed/steps/step_list.h"
 
 #include <algorithm>
 #include <unordered_map>

@@ -16,8 +16,8 @@
 // Operations are put in order of submission (where one stream does not tell the order by itself) as
 // far as the window at hand reaches: one that was submitted before others and starts further behind
 // them than is looked ahead comes later than FindSteps() has it.
-#ifndef GPUPROBE_TOOLS_WINDOWED_STEP_TRACKER_H_
-#define GPUPROBE_TOOLS_WINDOWED_STEP_TRACKER_H_
+#ifndef GPUPROBE_TOOLS_WINDOWED_STEPS_STEP_TRACKER_H_
+#define GPUPROBE_TOOLS_WINDOWED_STEPS_STEP_TRACKER_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -32,9 +32,9 @@
 #include "tools/steps/step_sequence.h"
 #include "tools/timeline/device_activity.h"
 #include "tools/timeline/host_view.h"
-#include "tools/windowed/step_cutter.h"
-#include "tools/windowed/step_list.h"
-#include "tools/windowed/step_matcher.h"
+#include "tools/windowed/steps/step_cutter.h"
+#include "tools/windowed/steps/step_list.h"
+#include "tools/windowed/steps/step_matcher.h"
 
 namespace gpuprobe::tools {
 
@@ -157,4 +157,4 @@ class StepTracker {
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_WINDOWED_STEP_TRACKER_H_
+#endif  // GPUPROBE_TOOLS_WINDOWED_STEPS_STEP_TRACKER_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "tools/windowed/step_cutter.h"
+#include "tools/windowed/steps/step_cutter.h"
 
 #include <algorithm>
 #include <utility>

@@ -2,8 +2,8 @@
 // Copyright the gpuprobe authors.
 //
 // Where steps begin in a stream of operations, once it is known what tells them.
-#ifndef GPUPROBE_TOOLS_WINDOWED_STEP_MATCHER_H_
-#define GPUPROBE_TOOLS_WINDOWED_STEP_MATCHER_H_
+#ifndef GPUPROBE_TOOLS_WINDOWED_STEPS_STEP_MATCHER_H_
+#define GPUPROBE_TOOLS_WINDOWED_STEPS_STEP_MATCHER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 #include "tools/analysis/analysis.h"
 #include "tools/steps/step_sequence.h"
-#include "tools/windowed/step_cutter.h"
-#include "tools/windowed/step_list.h"
+#include "tools/windowed/steps/step_cutter.h"
+#include "tools/windowed/steps/step_list.h"
 
 namespace gpuprobe::tools {
 
@@ -128,4 +128,4 @@ class MarkerMatcher {
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_WINDOWED_STEP_MATCHER_H_
+#endif  // GPUPROBE_TOOLS_WINDOWED_STEPS_STEP_MATCHER_H_
