@@ -7,7 +7,7 @@
 #include <cstring>
 #include <initializer_list>
 
-#include "inject/environment.h"
+#include "inject/process/environment.h"
 
 extern "C" char** environ;
 

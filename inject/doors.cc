@@ -18,9 +18,9 @@
 #include <ctime>
 
 #include "inject/config.h"
-#include "inject/environment.h"
 #include "inject/nvtx.h"
-#include "inject/process_facts.h"
+#include "inject/process/environment.h"
+#include "inject/process/process_facts.h"
 #include "inject/session.h"
 
 namespace gpuprobe::inject {

@@ -17,9 +17,9 @@
 
 #include "cupti/api_calls.h"
 #include "cupti/record_decode_inl.h"
-#include "inject/foreign_client.h"
+#include "inject/clients/foreign_client.h"
 #include "inject/futex.h"
-#include "inject/safe_read.h"
+#include "inject/process/safe_read.h"
 #include "proto/format.h"
 #include "proto/trace_writer_inl.h"
 

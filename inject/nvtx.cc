@@ -15,7 +15,7 @@
 #include <new>
 
 #include "inject/config.h"
-#include "inject/environment.h"
+#include "inject/process/environment.h"
 #include "inject/session.h"
 
 namespace gpuprobe::inject {

@@ -15,11 +15,11 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "inject/clients/foreign_client.h"
 #include "inject/drain.h"
-#include "inject/environment.h"
-#include "inject/foreign_client.h"
 #include "inject/futex.h"
 #include "inject/nvtx.h"
+#include "inject/process/environment.h"
 
 namespace gpuprobe::inject {
 namespace {

@@ -66,7 +66,8 @@ class ObjectTest(unittest.TestCase):
         # zstd's default allocator is in the library too; hosts/memory.cc counts that nobody calls it.
         files = [host.BUILD / name for name in ("ringbuf/libgpuprobe_ringbuf.a", "cupti/libgpuprobe_cupti.a",
                                                 "proto/libgpuprobe_proto_write.a", "inject/libgpuprobe_session.a")]
-        files += [host.BUILD / "inject/CMakeFiles/gpuprobe.dir" / name for name in ("doors.cc.o", "foreign_client.cc.o")]
+        files += [host.BUILD / "inject/CMakeFiles/gpuprobe.dir" / name
+                  for name in ("doors.cc.o", "clients/foreign_client.cc.o")]
         allocating = {"malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc", "memalign", "strdup",
                       "strndup", "fopen", "opendir", "getline", "asprintf", "_Znwm", "_Znam"}
         for file in files:

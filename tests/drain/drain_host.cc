@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "cupti/cupti_api.h"
-#include "inject/foreign_client.h"
+#include "inject/clients/foreign_client.h"
 #include "inject/session.h"
 #include "tests/drain/fake_cupti.h"
 

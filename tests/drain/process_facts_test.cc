@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "inject/process_facts.h"
+#include "inject/process/process_facts.h"
 
 #include <gtest/gtest.h>
 

@@ -6,8 +6,8 @@
 // early. Extending replaces `environ` by a longer copy in memory of ours; the old strings are kept.
 // Only the library's constructor may call the functions that change something: no other thread
 // exists then.
-#ifndef GPUPROBE_INJECT_ENVIRONMENT_H_
-#define GPUPROBE_INJECT_ENVIRONMENT_H_
+#ifndef GPUPROBE_INJECT_PROCESS_ENVIRONMENT_H_
+#define GPUPROBE_INJECT_PROCESS_ENVIRONMENT_H_
 
 #include <cstddef>
 
@@ -31,4 +31,4 @@ long RemoveFromPreloadList(const char* list, const char* file_name, char* out, s
 
 }  // namespace gpuprobe::inject
 
-#endif  // GPUPROBE_INJECT_ENVIRONMENT_H_
+#endif  // GPUPROBE_INJECT_PROCESS_ENVIRONMENT_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "inject/environment.h"
+#include "inject/process/environment.h"
 
 #include <sys/mman.h>
 

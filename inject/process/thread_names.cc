@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "inject/thread_names.h"
+#include "inject/process/thread_names.h"
 
 #include <cstdio>
 #include <cstring>
 
-#include "inject/process_facts.h"
+#include "inject/process/process_facts.h"
 
 namespace gpuprobe::inject {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "inject/safe_read.h"
+#include "inject/process/safe_read.h"
 
 #include <fcntl.h>
 #include <sys/uio.h>

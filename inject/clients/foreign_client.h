@@ -13,8 +13,8 @@
 // and record a blind period; when the other client has switched off its kinds and flushed, we come
 // back. With that, its counts are those of a run without us, and all kernels outside its windows
 // are in our trace.
-#ifndef GPUPROBE_INJECT_FOREIGN_CLIENT_H_
-#define GPUPROBE_INJECT_FOREIGN_CLIENT_H_
+#ifndef GPUPROBE_INJECT_CLIENTS_FOREIGN_CLIENT_H_
+#define GPUPROBE_INJECT_CLIENTS_FOREIGN_CLIENT_H_
 
 #include <cstdint>
 
@@ -32,4 +32,4 @@ int InterceptLoadedClients();
 
 }  // namespace gpuprobe::inject
 
-#endif  // GPUPROBE_INJECT_FOREIGN_CLIENT_H_
+#endif  // GPUPROBE_INJECT_CLIENTS_FOREIGN_CLIENT_H_

@@ -10,8 +10,8 @@
 // functions are overwritten with ours, one aligned 8-byte store each; pages that the loader made
 // read-only after relocation are writable only for that store. A library that is opened later is
 // patched at the next call; one that looks CUPTI up by dlsym is not seen.
-#ifndef GPUPROBE_INJECT_IMPORT_PATCH_H_
-#define GPUPROBE_INJECT_IMPORT_PATCH_H_
+#ifndef GPUPROBE_INJECT_CLIENTS_IMPORT_PATCH_H_
+#define GPUPROBE_INJECT_CLIENTS_IMPORT_PATCH_H_
 
 #include <cstdint>
 
@@ -36,4 +36,4 @@ class ImportPatcher {
 
 }  // namespace gpuprobe::inject
 
-#endif  // GPUPROBE_INJECT_IMPORT_PATCH_H_
+#endif  // GPUPROBE_INJECT_CLIENTS_IMPORT_PATCH_H_

@@ -3,8 +3,8 @@
 //
 // Who this process is: read once from /proc and the environment when the session starts. What
 // cannot be read stays empty; nothing here fails. No allocation; a few short-lived descriptors.
-#ifndef GPUPROBE_INJECT_PROCESS_FACTS_H_
-#define GPUPROBE_INJECT_PROCESS_FACTS_H_
+#ifndef GPUPROBE_INJECT_PROCESS_PROCESS_FACTS_H_
+#define GPUPROBE_INJECT_PROCESS_PROCESS_FACTS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -52,4 +52,4 @@ int64_t ParseNumber(const char* text);
 
 }  // namespace gpuprobe::inject
 
-#endif  // GPUPROBE_INJECT_PROCESS_FACTS_H_
+#endif  // GPUPROBE_INJECT_PROCESS_PROCESS_FACTS_H_

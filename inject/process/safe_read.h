@@ -3,8 +3,8 @@
 //
 // Reads strings of this process through pointers that may dangle (kernel names of unloaded
 // modules), without faulting: process_vm_readv on ourselves answers EFAULT instead of SIGSEGV.
-#ifndef GPUPROBE_INJECT_SAFE_READ_H_
-#define GPUPROBE_INJECT_SAFE_READ_H_
+#ifndef GPUPROBE_INJECT_PROCESS_SAFE_READ_H_
+#define GPUPROBE_INJECT_PROCESS_SAFE_READ_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -18,4 +18,4 @@ int64_t SafeReadString(const char* text, char* out, size_t capacity);
 
 }  // namespace gpuprobe::inject
 
-#endif  // GPUPROBE_INJECT_SAFE_READ_H_
+#endif  // GPUPROBE_INJECT_PROCESS_SAFE_READ_H_

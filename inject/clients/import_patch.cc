@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "inject/import_patch.h"
+#include "inject/clients/import_patch.h"
 
 #include <dlfcn.h>
 #include <elf.h>

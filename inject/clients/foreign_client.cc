@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "inject/foreign_client.h"
+#include "inject/clients/foreign_client.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "inject/import_patch.h"
+#include "inject/clients/import_patch.h"
 #include "inject/session.h"
 
 #define GPUPROBE_EXPORT extern "C" __attribute__((visibility("default")))

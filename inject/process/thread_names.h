@@ -3,8 +3,8 @@
 //
 // The names of the threads that call CUDA, read once a thread from /proc/self/task/<tid>/comm.
 // Fixed table; threads beyond it stay nameless. Thread: the drain thread.
-#ifndef GPUPROBE_INJECT_THREAD_NAMES_H_
-#define GPUPROBE_INJECT_THREAD_NAMES_H_
+#ifndef GPUPROBE_INJECT_PROCESS_THREAD_NAMES_H_
+#define GPUPROBE_INJECT_PROCESS_THREAD_NAMES_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -42,4 +42,4 @@ class ThreadNames {
 
 }  // namespace gpuprobe::inject
 
-#endif  // GPUPROBE_INJECT_THREAD_NAMES_H_
+#endif  // GPUPROBE_INJECT_PROCESS_THREAD_NAMES_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "inject/process_facts.h"
+#include "inject/process/process_facts.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "inject/environment.h"
+#include "inject/process/environment.h"
 
 namespace gpuprobe::inject {
 namespace {
