@@ -8,8 +8,9 @@ if(NOT GPUPROBE_SQLITE_ARCHIVE OR NOT GPUPROBE_SQLITE_INCLUDE)
 endif()
 find_package(Threads REQUIRED)
 
-gpuprobe_offline_library(gpuprobe_import_nsys import/nsys/nsys_sqlite.cc import/nsys/nsys_database.cc import/nsys/nsys_targets.cc
-                         import/nsys/nsys_records.cc import/call_class.cc)
+gpuprobe_offline_library(gpuprobe_import_nsys
+  import/call_class.cc import/nsys/nsys_database.cc import/nsys/nsys_records.cc import/nsys/nsys_sqlite.cc
+  import/nsys/nsys_targets.cc)
 target_include_directories(gpuprobe_import_nsys PRIVATE ${GPUPROBE_SQLITE_INCLUDE})
 target_link_libraries(gpuprobe_import_nsys PUBLIC gpuprobe_markers absl::status absl::statusor
                       PRIVATE gpuprobe_analysis gpuprobe_format absl::flat_hash_map absl::strings

@@ -16,9 +16,11 @@ gpuprobe_offline_library(gpuprobe_markers
 target_link_libraries(gpuprobe_markers PRIVATE gpuprobe_format PUBLIC absl::flat_hash_map)
 
 gpuprobe_offline_library(gpuprobe_loader
-  load/trace_loader.cc load/damage_words.cc load/file_loader.cc load/frame_prefetcher.cc load/load_batches.cc
-  load/samples/late_waits.cc load/load_ids.cc load/samples/load_samples.cc load/records/record_order.cc load/records/link_calls.cc load/capture_facts.cc
-  load/files/input_files.cc load/loss_causes.cc load/files/several_runs.cc load/files/foreign_files.cc)
+  load/trace_loader.cc load/file_loader.cc load/frame_prefetcher.cc load/load_batches.cc load/load_ids.cc
+  load/capture_facts.cc load/damage_words.cc load/loss_causes.cc
+  load/files/foreign_files.cc load/files/input_files.cc load/files/several_runs.cc
+  load/records/link_calls.cc load/records/record_order.cc
+  load/samples/late_waits.cc load/samples/load_samples.cc)
 target_link_libraries(gpuprobe_loader PUBLIC gpuprobe_proto_read absl::status absl::statusor
                       PRIVATE gpuprobe_import gpuprobe_import_nsys gpuprobe_markers gpuprobe_analysis
                       gpuprobe_format absl::flat_hash_map absl::strings Threads::Threads)
@@ -42,8 +44,9 @@ target_link_libraries(gpuprobe_report PUBLIC gpuprobe_loader gpuprobe_analysis g
 gpuprobe_offline_library(gpuprobe_windowed
   windowed/windowed_run.cc windowed/windowed_analysis.cc windowed/window_reader.cc windowed/window_carry.cc
   windowed/device_in_windows.cc windowed/kept_gaps.cc windowed/records_around.cc windowed/run_size.cc
-  windowed/side_thread.cc windowed/steps/step_cutter.cc windowed/steps/step_list.cc windowed/steps/step_matcher.cc
-  windowed/steps/step_tracker.cc windowed/verdict_counts.cc)
+  windowed/side_thread.cc windowed/verdict_counts.cc
+  windowed/steps/step_cutter.cc windowed/steps/step_list.cc windowed/steps/step_matcher.cc
+  windowed/steps/step_tracker.cc)
 target_link_libraries(gpuprobe_windowed PUBLIC gpuprobe_loader gpuprobe_analysis gpuprobe_report
                       PRIVATE gpuprobe_import absl::strings Threads::Threads)
 

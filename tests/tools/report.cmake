@@ -16,7 +16,8 @@ gpuprobe_test(report_load_parts_test
   LIBS gpuprobe_loader gpuprobe_trace_maker GTest::gtest)
 
 gpuprobe_test(report_samples_test
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/load/samples/load_samples_test.cc ${CMAKE_CURRENT_LIST_DIR}/load/samples/late_waits_test.cc
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/load/samples/load_samples_test.cc
+          ${CMAKE_CURRENT_LIST_DIR}/load/samples/late_waits_test.cc
           ${CMAKE_CURRENT_LIST_DIR}/report/samples_test.cc
   LIBS gpuprobe_report gpuprobe_trace_maker GTest::gmock)
 
