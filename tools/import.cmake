@@ -7,10 +7,12 @@ find_package(Threads REQUIRED)
 gpuprobe_offline_library(gpuprobe_import
   ${CMAKE_CURRENT_LIST_DIR}/import/kineto/code_spans.cc
   ${CMAKE_CURRENT_LIST_DIR}/import/kineto/event_reader.cc
+  ${CMAKE_CURRENT_LIST_DIR}/import/kineto/event_row.cc
   ${CMAKE_CURRENT_LIST_DIR}/import/kineto/kineto_loader.cc
   ${CMAKE_CURRENT_LIST_DIR}/import/kineto/kineto_metadata.cc
   ${CMAKE_CURRENT_LIST_DIR}/import/kineto/kineto_rows.cc
   ${CMAKE_CURRENT_LIST_DIR}/import/kineto/kineto_words.cc
+  ${CMAKE_CURRENT_LIST_DIR}/import/kineto/text_damage.cc
   ${CMAKE_CURRENT_LIST_DIR}/import/progress.cc
   ${CMAKE_CURRENT_LIST_DIR}/import/run_group.cc
   ${CMAKE_CURRENT_LIST_DIR}/import/source_format.cc

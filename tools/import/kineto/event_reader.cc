@@ -3,6 +3,7 @@
 #include "tools/import/kineto/event_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstring>
 #include <utility>
@@ -34,65 +35,11 @@ constexpr std::string_view kTraceMembers[] = {"schemaVersion",   "deviceProperti
 
 bool HasCategory(RowKind kind) { return kind != RowKind::kNone; }
 
-// Rows whose arguments say something.
-bool HasArguments(RowKind kind) {
-  switch (kind) {
-    case RowKind::kPython:
-    case RowKind::kOperator:
-    case RowKind::kAnnotation:
-    case RowKind::kOverhead:
-    case RowKind::kKnown:
-    case RowKind::kUnknown:
-      return false;
-    default:
-      return true;
-  }
-}
-
 std::string Excerpt(const char* at, const char* end) {
   std::string text(at, std::min(static_cast<size_t>(end - at), kShownBytes));
   std::replace_if(
       text.begin(), text.end(), [](unsigned char c) { return c < 0x20; }, ' ');
   return text;
-}
-
-bool IsGpuKind(RowKind kind) {
-  return kind == RowKind::kKernel || kind == RowKind::kCopy || kind == RowKind::kSet;
-}
-
-// What still can be read of damaged rows: are the GPU's among them, and when were they?
-void Describe(std::string_view text, TextDamage* damage) {
-  int64_t begin = INT64_MAX, latest = INT64_MIN, longest = 0;
-  bool host_only = true, any = false, timed = false;
-  for (size_t at = text.find('"'); at != std::string_view::npos; at = text.find('"', at + 1)) {
-    const std::string_view rest = text.substr(at);
-    const auto value_of = [rest](std::string_view key) -> std::optional<std::string_view> {
-      if (!rest.starts_with(key)) return std::nullopt;
-      size_t from = rest.find_first_not_of(" \t\r\n:", key.size());
-      if (from == std::string_view::npos) return ""sv;
-      if (rest[from] == '"') ++from;
-      return rest.substr(from, rest.find_first_of("\",} \t\r\n", from) - from);
-    };
-    if (const auto category = value_of("\"cat\"")) {
-      any = true;
-      const RowKind kind = KindOfCategory(*category);
-      host_only &= !IsGpuKind(kind) && kind != RowKind::kUnknown && kind != RowKind::kNone;
-    } else if (const auto start = value_of("\"ts\"")) {
-      const auto ns = NanosecondsOf(*start);
-      timed = ns.has_value();
-      if (!timed) break;
-      begin = std::min(begin, *ns);
-      latest = std::max(latest, *ns);
-    } else if (const auto duration = value_of("\"dur\"")) {
-      longest = std::max(longest, NanosecondsOf(*duration).value_or(0));
-    }
-  }
-  damage->hides_gpu_work = !any || !host_only;
-  int64_t end = 0;
-  if (timed && begin > 0 && !__builtin_add_overflow(latest, longest, &end)) {
-    damage->begin_ns = begin;
-    damage->end_ns = end;
-  }
 }
 
 // What JSON has between its elements. Zeros are no space: where a disk was full or a machine went
@@ -346,107 +293,6 @@ std::optional<EventReader::Item> EventReader::NextMember() {
   }
 }
 
-Scan EventReader::ParseNumber(Arg arg, JsonCursor* cursor, JsonText* text) {
-  const Scan scan = cursor->Value(text);
-  if (scan == Scan::kOk) {
-    if (const auto number = IntegerOf(text->raw)) row_.SetNumber(arg, *number);
-  }
-  return scan;
-}
-
-Scan EventReader::ParseDimensions(Arg first, JsonCursor* cursor) {
-  if (cursor->Peek() != '[') return cursor->Skip();
-  size_t i = 0;
-  return cursor->Array([&] {
-    JsonText ignored;
-    if (i >= 3) return cursor->Skip();
-    return ParseNumber(static_cast<Arg>(static_cast<size_t>(first) + i++), cursor, &ignored);
-  });
-}
-
-Scan EventReader::ParseArgument(std::string_view key, JsonCursor* cursor) {
-  JsonText ignored;
-  switch (key.size()) {
-    case 4:
-      if (key == "grid"sv) return ParseDimensions(Arg::kGridX, cursor);
-      if (key == "name"sv) return cursor->Value(&row_.label);
-      break;
-    case 5:
-      if (key == "block"sv) return ParseDimensions(Arg::kBlockX, cursor);
-      if (key == "bytes"sv || key == "Bytes"sv) {
-        return ParseNumber(Arg::kBytes, cursor, &ignored);
-      }
-      break;
-    case 6:
-      if (key == "device"sv) return ParseNumber(Arg::kDevice, cursor, &row_.device);
-      if (key == "stream"sv) return ParseNumber(Arg::kStream, cursor, &row_.stream);
-      if (key == "labels"sv) return cursor->Value(&row_.labels);
-      break;
-    case 7:
-      if (key == "context"sv) return ParseNumber(Arg::kContext, cursor, &ignored);
-      break;
-    case 8:
-      if (key == "graph id"sv) return ParseNumber(Arg::kGraph, cursor, &ignored);
-      break;
-    case 11:
-      if (key == "correlation"sv) return ParseNumber(Arg::kCorrelation, cursor, &ignored);
-      break;
-    case 13:
-      if (key == "shared memory"sv) return ParseNumber(Arg::kSharedBytes, cursor, &ignored);
-      if (key == "graph node id"sv) return ParseNumber(Arg::kGraphNode, cursor, &ignored);
-      break;
-    case 14:
-      if (key == "cuda_sync_kind"sv) return cursor->Value(&row_.sync_kind);
-      if (key == "wait_on_stream"sv) return ParseNumber(Arg::kWaitStream, cursor, &ignored);
-      break;
-    case 20:
-      if (key == "registers per thread"sv) return ParseNumber(Arg::kRegisters, cursor, &ignored);
-      break;
-    case 21:
-      if (key == "wait_on_cuda_event_id"sv) return ParseNumber(Arg::kWaitEvent, cursor, &ignored);
-      break;
-    case 33:
-      if (key == "wait_on_cuda_event_record_corr_id"sv) {
-        return ParseNumber(Arg::kWaitRecord, cursor, &ignored);
-      }
-      break;
-    default:
-      break;
-  }
-  return cursor->Skip();
-}
-
-Scan EventReader::ParseRow(JsonCursor* cursor) {
-  row_.kind = RowKind::kNone;
-  row_.phase = 0;
-  row_.unfinished = false;
-  row_.present = 0;
-  row_.category = row_.name = row_.pid = row_.tid = row_.device = row_.stream = {};
-  row_.sync_kind = row_.label = row_.labels = start_ = duration_ = {};
-  return cursor->Object([&](std::string_view key) {
-    if (key == "ph"sv) {
-      JsonText phase;
-      const Scan scan = cursor->Value(&phase);
-      if (phase.raw.size() == 1) row_.phase = phase.raw[0];
-      return scan;
-    }
-    if (key == "ts"sv) return cursor->Value(&start_);
-    if (key == "dur"sv) return cursor->Value(&duration_);
-    if (key == "name"sv) return cursor->Value(&row_.name);
-    if (key == "pid"sv) return cursor->Value(&row_.pid);
-    if (key == "tid"sv) return cursor->Value(&row_.tid);
-    if (key == "cat"sv) {
-      const Scan scan = cursor->Value(&row_.category);
-      row_.kind = KindOfCategory(row_.category.raw);
-      return scan;
-    }
-    if (key == "args"sv && cursor->Peek() == '{' && HasArguments(row_.kind)) {
-      return cursor->Object([&](std::string_view name) { return ParseArgument(name, cursor); });
-    }
-    return cursor->Skip();
-  });
-}
-
 void EventReader::SetTimes() {
   bool rounded = false;
   row_.start_ns = NanosecondsOf(start_.raw, &rounded);
@@ -526,7 +372,7 @@ std::optional<EventReader::Item> EventReader::NextElement() {
   for (;;) {
     JsonCursor cursor(at(), end(), lenient);
     const bool object = *at() == '{';
-    const Scan scan = object                         ? ParseRow(&cursor)
+    const Scan scan = object                         ? ParseRow(&cursor, &row_, &start_, &duration_)
                       : *at() == '"' || *at() == '[' ? Scan::kBad
                                                      : cursor.Skip();
     if (scan == Scan::kOk) {

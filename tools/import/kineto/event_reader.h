@@ -16,7 +16,6 @@
 #ifndef GPUPROBE_TOOLS_IMPORT_KINETO_EVENT_READER_H_
 #define GPUPROBE_TOOLS_IMPORT_KINETO_EVENT_READER_H_
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -26,75 +25,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "tools/import/kineto/kineto_words.h"
+#include "tools/import/kineto/event_row.h"
+#include "tools/import/kineto/text_damage.h"
 #include "tools/import/text/byte_source.h"
 #include "tools/import/text/json_scan.h"
 
 namespace gpuprobe::tools {
-
-// Numbers among a row's arguments.
-enum class Arg : uint8_t {
-  kDevice,
-  kStream,
-  kContext,
-  kCorrelation,
-  kBytes,
-  kRegisters,
-  kSharedBytes,
-  kGridX,
-  kGridY,
-  kGridZ,
-  kBlockX,
-  kBlockY,
-  kBlockZ,
-  kWaitStream,  // of a stream wait: the stream on which the event was recorded
-  kWaitRecord,  // ... correlation id of the call that recorded it
-  kWaitEvent,   // ... its id
-  kGraph,
-  kGraphNode,
-  kCount
-};
-
-// One element of the event array. Texts are valid until the next call of Next().
-struct Row {
-  RowKind kind = RowKind::kNone;
-  char phase = 0;           // 0: none
-  bool unfinished = false;  // a "B" whose "E" never came
-  JsonText category, name, pid, tid;
-  // Nothing: missing, or no time that fits 63 bits.
-  std::optional<int64_t> start_ns, end_ns;
-  JsonText device, stream;            // as written: not all are numbers
-  JsonText sync_kind, label, labels;  // args.cuda_sync_kind, .name, .labels
-  uint64_t offset = 0, bytes = 0;     // in the unpacked text
-
-  std::optional<int64_t> Number(Arg arg) const {
-    const auto i = static_cast<size_t>(arg);
-    if ((present >> i & 1) == 0) return std::nullopt;
-    return numbers[i];
-  }
-  void SetNumber(Arg arg, int64_t value) {
-    numbers[static_cast<size_t>(arg)] = value;
-    present |= 1u << static_cast<size_t>(arg);
-  }
-  std::array<int64_t, static_cast<size_t>(Arg::kCount)> numbers;
-  uint32_t present = 0;
-};
-
-// A stretch of the text that could not be read as it stands.
-struct TextDamage {
-  enum class Kind {
-    kTruncated,  // up to the end
-    kCorrupt,    // left out
-    kRepaired,   // read with a guess at where strings end; nothing left out
-    kPacking,    // of the packed file: could not be unpacked
-  };
-  Kind kind;
-  uint64_t offset, bytes;
-  std::string detail;
-  bool hides_gpu_work = true;  // false: the rows in it were the host's
-  // When the rows in it took place, if that can still be read; 0: it cannot.
-  int64_t begin_ns = 0, end_ns = 0;
-};
 
 struct RowCounts {
   uint64_t elements = 0;          // of the event arrays
@@ -160,10 +96,6 @@ class EventReader {
   std::optional<Item> NextElement();
   std::optional<Item> NextTail();
   std::optional<Item> FlushOpenRow();
-  Scan ParseRow(JsonCursor* cursor);
-  Scan ParseArgument(std::string_view key, JsonCursor* cursor);
-  Scan ParseDimensions(Arg first, JsonCursor* cursor);
-  Scan ParseNumber(Arg arg, JsonCursor* cursor, JsonText* text);
   void SetTimes();
   bool Pair();  // B and E rows; true: row_ is complete
   bool Accept();
