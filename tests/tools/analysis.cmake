@@ -7,6 +7,7 @@ gpuprobe_test(analysis_test
     ${CMAKE_CURRENT_LIST_DIR}/analysis/verdict_test.cc
     ${CMAKE_CURRENT_LIST_DIR}/attribution/attribution_test.cc
     ${CMAKE_CURRENT_LIST_DIR}/attribution/call_site_test.cc
+    ${CMAKE_CURRENT_LIST_DIR}/attribution/drained_test.cc
     ${CMAKE_CURRENT_LIST_DIR}/attribution/host_test.cc
     ${CMAKE_CURRENT_LIST_DIR}/attribution/meanwhile_test.cc
     ${CMAKE_CURRENT_LIST_DIR}/attribution/waits_test.cc

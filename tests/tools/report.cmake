@@ -8,7 +8,7 @@ target_link_libraries(gpuprobe_trace_maker PRIVATE gpuprobe_warnings gpuprobe_sa
 target_include_directories(gpuprobe_trace_maker PUBLIC ${CMAKE_SOURCE_DIR})
 
 gpuprobe_test(report_loader_test
-  SOURCES ${CMAKE_CURRENT_LIST_DIR}/load/loader_test.cc
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/load/loader_test.cc ${CMAKE_CURRENT_LIST_DIR}/load/files/which_files_test.cc
   LIBS gpuprobe_loader gpuprobe_trace_maker GTest::gmock)
 
 gpuprobe_test(report_load_parts_test
@@ -33,7 +33,10 @@ gpuprobe_test(report_format_test
 gpuprobe_test(report_golden_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/report/golden_test.cc LIBS gpuprobe_report GTest::gmock)
 target_compile_definitions(report_golden_test PRIVATE GPUPROBE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
 
-gpuprobe_test(report_cli_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/report/cli_test.cc LIBS gpuprobe_trace_maker GTest::gmock)
+gpuprobe_test(report_cli_test
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/report/cli_test.cc ${CMAKE_CURRENT_LIST_DIR}/report/cli_bad_files_test.cc
+          ${CMAKE_CURRENT_LIST_DIR}/report/cli_windows_test.cc
+  LIBS gpuprobe_trace_maker GTest::gmock)
 target_compile_definitions(report_cli_test PRIVATE PROBE_REPORT_PATH="$<TARGET_FILE:probe-report>")
 add_dependencies(report_cli_test probe-report)
 
