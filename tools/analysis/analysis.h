@@ -86,6 +86,8 @@ struct SiteTotal {
   int32_t example_call = -1;  // index in Timeline::calls: evidence of the first of these parts
   std::string detail;  // what it stood in there: "queue.get, blocked in a pipe read"; may be empty
   uint64_t samples = 0;  // host samples that name it; 0: the calls alone
+  // Of total_ns: what it stood in `detail`, which of several is the one with most.
+  int64_t detail_ns = 0;
 };
 
 // What other threads and processes did while a cause lasted: the workers behind an input wait, the

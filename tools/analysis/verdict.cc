@@ -143,8 +143,10 @@ class Judgement {
         static_cast<double>(sums_.Of(next)) / static_cast<double>(steady_ns_);
     verdict_.runner_up_where = where.substr(0, where.find(" (thread "));
     // Beside a finding among the causes of idle time, a share of that; else of the time.
+    const bool is_more = next == Cause::kUnknown && more_is_unknown_;  // and no runner-up
     verdict_.runner_up =
-        "next is " + std::string(CauseLabel(next)) + ", " +
+        (is_more ? "no cause is known for "
+                 : "next is " + std::string(CauseLabel(next)) + ", ") +
         (judged_.empty() ? PercentText(sums_.Of(next), steady_ns_) + " of " + TimeText()
                          : PercentText(sums_.Of(next), sums_.IdleNs()) + " of the idle time");
     if (!verdict_.runner_up_where.empty())
@@ -164,6 +166,10 @@ class Judgement {
     verdict_.upper_bound_speedup = static_cast<double>(steady_ns_) / static_cast<double>(left_ns);
   }
 
+  // Time of the finding, where unknown time may be more.
+  void SetFinding(int64_t ns) { more_is_unknown_ = sums_.Of(Cause::kUnknown) > ns; }
+  std::string AsFarAsKnown() const { return more_is_unknown_ ? ", as far as is known" : ""; }
+
   std::string BusyParts() const {
     return "compute " + PercentText(sums_.compute_ns, steady_ns_) + ", communication " +
            PercentText(sums_.communication_ns, steady_ns_) + ", copies " +
@@ -173,8 +179,7 @@ class Judgement {
   void GpuBound() {
     verdict_.kind = "gpu_bound";
     verdict_.headline = "GPU-bound: the GPU was busy " + PercentText(sums_.busy_ns, steady_ns_) +
-                        " of " + TimeText() + "; handing it work faster cannot gain more than " +
-                        PercentText(sums_.IdleNs(), steady_ns_) + ".";
+                        " of " + TimeText() + "; handing it work faster cannot gain much.";
     verdict_.evidence = BusyParts() + "; " + CountText(sums_.kernels, "kernel") + " of " +
                         DurationText(MeanKernelNs()) + " on average";
     verdict_.bound_if = "without any idle time";
@@ -196,7 +201,8 @@ class Judgement {
 
   void Communication() {
     verdict_.kind = "communication";
-    verdict_.headline = "Communication-bound: for " +
+    SetFinding(sums_.communication_ns);
+    verdict_.headline = "Communication-bound" + AsFarAsKnown() + ": for " +
                         PercentText(sums_.communication_ns, steady_ns_) + " of " + TimeText() +
                         " collectives ran and nothing else";
     verdict_.evidence = "compute " + PercentText(sums_.compute_ns, steady_ns_) + ", idle " +
@@ -232,7 +238,8 @@ class Judgement {
     const int32_t late = analysis_.ranks->Latest().device;
     const std::string who = RankText(timeline_, late);
     verdict_.kind = "communication";
-    verdict_.headline = "Late rank: for " + PercentText(waited_ns, steady_ns_) + " of " +
+    SetFinding(waited_ns);
+    verdict_.headline = "Late rank" + AsFarAsKnown() + ": for " + PercentText(waited_ns, steady_ns_) + " of " +
                         TimeText() + " collectives waited for the last rank to enter, " +
                         "most of all for " + who + ".";
     verdict_.evidence = LateText() + "; " + BusyParts();
@@ -374,8 +381,7 @@ class Judgement {
     const std::string all = DurationText(sums_.Of(cause));
     const std::string of = DurationText(site.total_ns) == all ? "" : " of " + all;
     verdict_.where = site.where;
-    verdict_.evidence = site.where + (site.detail.empty() ? "" : " (" + site.detail + ")") + ": " +
-                        DurationText(site.total_ns) + of + " in " + CountText(site.count, "gap") +
+    verdict_.evidence = site.where + DetailText(site) + ": " + DurationText(site.total_ns) + of + " in " + CountText(site.count, "gap") +
                         ", the longest " + DurationText(site.longest_ns);
     const CauseTotal* total = sums_.largest[static_cast<size_t>(cause)];
     if (total != nullptr) {
@@ -422,7 +428,7 @@ class Judgement {
         Say("synchronisation", "Synchronisation", opening,
             "the host had waited for the GPU and had nothing queued",
             AdviceForSync(timeline_, site));
-        return AddCallsOf(ApiOf(timeline_, site));
+        return AddCallsOf(site);
       case Cause::kBlockingApi:
         return BlockingApi(opening, site);
       case Cause::kLaunchBound:
@@ -434,7 +440,7 @@ class Judgement {
       case Cause::kPageableCopy:
         Say("pageable_copy", "Pageable or synchronous copies", opening,
             "the host was inside or behind a copy that blocks it", AdviceForPageableCopy(site));
-        return AddCallsOf(ApiOf(timeline_, site));
+        return AddCallsOf(site);
       case Cause::kDependency:
         return Say("dependency", "Dependency", opening,
                    "the next operation was queued and waited for another stream",
@@ -512,7 +518,7 @@ class Judgement {
             "; for another " + DurationText(own_ns) + " that thread had no CPU itself";
       }
       return Say("cpu_starved", "Short of CPUs", opening,
-                 "it waited for data, and those who make it stood in line for a CPU",
+                 "it waited for data (input wait), because those who make it stood in line for a CPU",
                  AdviceForStarved(timeline_, total, helpers));
     }
     if (helpers == nullptr && Mentions(sums_.TopSite(Cause::kInputWait), kFeederUnseen)) {
@@ -532,22 +538,25 @@ class Judgement {
       Say("blocking_api", "Blocking API", opening, "the host was inside CUDA calls that block it",
           AdviceForBlockingApi(timeline_, site));
     }
-    AddCallsOf(ApiOf(timeline_, site));
+    // No counts: the waits leave out those of these calls in which the GPU was idle all along.
   }
 
-  // Totals of a call's rows among the waits.
-  void AddCallsOf(const std::string& api) {
+  // Totals of the site's call among the waits: of its rows at that line, or of that thread.
+  void AddCallsOf(const SiteTotal& site) {
+    const std::string api = ApiOf(timeline_, site);
     uint64_t count = 0;
     int64_t blocked_ns = 0, busy_ns = 0;
     for (const WaitRow& row : analysis_.waits) {
-      if (row.api != api) continue;
+      if (row.api != api || !IsRowOf(row, site)) continue;
       count += row.count;
       blocked_ns += row.total_ns;
       busy_ns += row.device_busy_ns;
     }
     if (count == 0) return;
+    const bool row_names_line = !site.detail.empty();
     const double seconds = static_cast<double>(sums_.longest_span_ns) / 1e9;
     verdict_.evidence += "; " + CountText(count, "call") +
+                         (row_names_line ? " of " + api : "") +
                          FormatText(" (%.3g a second)", static_cast<double>(count) / seconds) +
                          " blocked " + DurationText(blocked_ns) + ", the GPU busy for " +
                          DurationText(busy_ns) + " of it";
@@ -585,6 +594,7 @@ class Judgement {
   const JudgedPart part_;
   const Sums sums_;
   const int64_t steady_ns_;
+  bool more_is_unknown_ = false;  // than the finding has
   std::vector<Cause> judged_;  // what the verdict speaks of: no runner-up
   Verdict verdict_;
 };

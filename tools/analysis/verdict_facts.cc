@@ -157,6 +157,26 @@ bool Mentions(const SiteTotal& site, std::string_view word) {
   return site.where.find(word) != std::string::npos || site.detail.find(word) != std::string::npos;
 }
 
+std::string DetailText(const SiteTotal& site) {
+  if (site.detail.empty()) return "";
+  constexpr double kNearlyAll = 0.9;
+  const bool partly = site.detail_ns > 0 && static_cast<double>(site.detail_ns) <
+                                                kNearlyAll * static_cast<double>(site.total_ns);
+  const double part = static_cast<double>(site.detail_ns);
+  const double whole = static_cast<double>(site.total_ns);
+  return " (" + site.detail + (partly ? " for " + PercentText(part, whole) : "") + ")";
+}
+
+bool IsRowOf(const WaitRow& row, const SiteTotal& site) {
+  if (row.where == site.where) return true;
+  for (const char* opening : {"(pid ", "(thread "}) {  // "cudaMalloc (thread 11 main)"
+    const size_t at = site.where.find(opening);
+    if (at == site.where.npos || site.where.back() != ')') continue;
+    return row.where.ends_with(site.where.substr(at + 1, site.where.size() - at - 2));
+  }
+  return false;
+}
+
 std::string MeanwhileText(const Meanwhile& meanwhile) {
   if (meanwhile.samples == 0) return meanwhile.who + " was not sampled";
   std::string text = meanwhile.who + (meanwhile.thread_count == 1 ? " was " : " were ") +

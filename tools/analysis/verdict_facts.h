@@ -67,6 +67,10 @@ bool IsCode(std::string_view where);
 // " at train.py:27 in main"; empty where the place is no code.
 std::string AtCode(const SiteTotal& site);
 bool Mentions(const SiteTotal& site, std::string_view word);  // in its place or its detail
+// " (cudaFree, empty_cache)"; of a place that stands in other things, too: " (cudaFree for 60 %)".
+std::string DetailText(const SiteTotal& site);
+// Is a row of the waits of that line, or of that thread where no line is known?
+bool IsRowOf(const WaitRow& row, const SiteTotal& site);
 // "4 workers (children of 411) were 98 % on a CPU, most of it in dataset.py:12 in decode"
 std::string MeanwhileText(const Meanwhile& meanwhile);
 

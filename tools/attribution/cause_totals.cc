@@ -97,7 +97,10 @@ std::vector<CauseTotal> CauseTotals::Take(const std::vector<std::string>& places
       const auto most = std::max_element(  // the first of equals
           site.details.begin(), site.details.end(),
           [](const auto& a, const auto& b) { return a.second < b.second; });
-      if (most != site.details.end()) row.detail = details[most->first];
+      if (most != site.details.end()) {
+        row.detail = details[most->first];
+        row.detail_ns = most->second;
+      }
     }
     std::stable_sort(total.sites.begin(), total.sites.end(),
                      [](const auto& a, const auto& b) { return a.total_ns > b.total_ns; });
