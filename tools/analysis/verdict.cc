@@ -11,7 +11,6 @@
 #include "tools/analysis/rank_waits.h"
 #include "tools/analysis/verdict_facts.h"
 #include "tools/attribution/sample_judge.h"
-#include "tools/steps/step_figures.h"
 #include "tools/timeline/device_number.h"
 
 namespace gpuprobe::tools {
@@ -28,35 +27,6 @@ bool IsLoading(const Timeline& timeline, const GapPart& part) {
 }
 
 namespace {
-
-// What the slow steps of a rhythm have more idle time than the others; `device`: the one with most.
-struct Stall {
-  int64_t total_ns = 0, longest_on_ns = 0;
-  const DeviceSteps* device = nullptr;
-};
-
-Stall MeasureStalls(const Analysis& analysis) {
-  Stall stall;
-  for (const DeviceSteps& steps : analysis.steps) {
-    if (steps.slow_period < kFewestStepsBetweenStalls || steps.growth.empty()) continue;
-    std::vector<WeightedNs> others;
-    for (const Step& step : steps.steps) {
-      if (!step.slow) others.emplace_back(step.idle_ns, step.stands_for);
-    }
-    if (others.empty()) continue;
-    const int64_t usual_ns = PercentileOf(&others, 0.5);
-    int64_t more_ns = 0;
-    for (const Step& step : steps.steps) {
-      if (step.slow) more_ns += step.stands_for * std::max<int64_t>(0, step.idle_ns - usual_ns);
-    }
-    stall.total_ns += more_ns;
-    if (more_ns > stall.longest_on_ns) {
-      stall.longest_on_ns = more_ns;
-      stall.device = &steps;
-    }
-  }
-  return stall;
-}
 
 class Judgement {
  public:
@@ -145,8 +115,7 @@ class Judgement {
     // Beside a finding among the causes of idle time, a share of that; else of the time.
     const bool is_more = next == Cause::kUnknown && more_is_unknown_;  // and no runner-up
     verdict_.runner_up =
-        (is_more ? "no cause is known for "
-                 : "next is " + std::string(CauseLabel(next)) + ", ") +
+        (is_more ? "no cause is known for " : "next is " + std::string(CauseLabel(next)) + ", ") +
         (judged_.empty() ? PercentText(sums_.Of(next), steady_ns_) + " of " + TimeText()
                          : PercentText(sums_.Of(next), sums_.IdleNs()) + " of the idle time");
     if (!verdict_.runner_up_where.empty())
@@ -239,9 +208,10 @@ class Judgement {
     const std::string who = RankText(timeline_, late);
     verdict_.kind = "communication";
     SetFinding(waited_ns);
-    verdict_.headline = "Late rank" + AsFarAsKnown() + ": for " + PercentText(waited_ns, steady_ns_) + " of " +
-                        TimeText() + " collectives waited for the last rank to enter, " +
-                        "most of all for " + who + ".";
+    verdict_.headline = "Late rank" + AsFarAsKnown() + ": for " +
+                        PercentText(waited_ns, steady_ns_) + " of " + TimeText() +
+                        " collectives waited for the last rank to enter, " + "most of all for " +
+                        who + ".";
     verdict_.evidence = LateText() + "; " + BusyParts();
     const DeviceReport* report = nullptr;
     for (const DeviceReport& device : analysis_.devices) {
@@ -381,8 +351,9 @@ class Judgement {
     const std::string all = DurationText(sums_.Of(cause));
     const std::string of = DurationText(site.total_ns) == all ? "" : " of " + all;
     verdict_.where = site.where;
-    verdict_.evidence = site.where + DetailText(site) + ": " + DurationText(site.total_ns) + of + " in " + CountText(site.count, "gap") +
-                        ", the longest " + DurationText(site.longest_ns);
+    verdict_.evidence = site.where + DetailText(site) + ": " + DurationText(site.total_ns) + of +
+                        " in " + CountText(site.count, "gap") + ", the longest " +
+                        DurationText(site.longest_ns);
     const CauseTotal* total = sums_.largest[static_cast<size_t>(cause)];
     if (total != nullptr) {
       for (const Meanwhile& group : total->meanwhile) {
@@ -517,9 +488,10 @@ class Judgement {
         verdict_.evidence +=
             "; for another " + DurationText(own_ns) + " that thread had no CPU itself";
       }
-      return Say("cpu_starved", "Short of CPUs", opening,
-                 "it waited for data (input wait), because those who make it stood in line for a CPU",
-                 AdviceForStarved(timeline_, total, helpers));
+      return Say(
+          "cpu_starved", "Short of CPUs", opening,
+          "it waited for data (input wait), because those who make it stood in line for a CPU",
+          AdviceForStarved(timeline_, total, helpers));
     }
     if (helpers == nullptr && Mentions(sums_.TopSite(Cause::kInputWait), kFeederUnseen)) {
       return Say("input_wait", "Input-bound", opening,
@@ -555,8 +527,7 @@ class Judgement {
     if (count == 0) return;
     const bool row_names_line = !site.detail.empty();
     const double seconds = static_cast<double>(sums_.longest_span_ns) / 1e9;
-    verdict_.evidence += "; " + CountText(count, "call") +
-                         (row_names_line ? " of " + api : "") +
+    verdict_.evidence += "; " + CountText(count, "call") + (row_names_line ? " of " + api : "") +
                          FormatText(" (%.3g a second)", static_cast<double>(count) / seconds) +
                          " blocked " + DurationText(blocked_ns) + ", the GPU busy for " +
                          DurationText(busy_ns) + " of it";
@@ -595,7 +566,7 @@ class Judgement {
   const Sums sums_;
   const int64_t steady_ns_;
   bool more_is_unknown_ = false;  // than the finding has
-  std::vector<Cause> judged_;  // what the verdict speaks of: no runner-up
+  std::vector<Cause> judged_;     // what the verdict speaks of: no runner-up
   Verdict verdict_;
 };
 

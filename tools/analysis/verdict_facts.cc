@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "tools/analysis/verdict.h"
+#include "tools/steps/step_figures.h"
 #include "tools/timeline/host_view.h"
 
 namespace gpuprobe::tools {
@@ -82,6 +84,29 @@ Emptiness MeasureEmptiness(const Timeline& timeline, const Analysis& analysis) {
     if (so_far_ns * 2 >= total_ns) break;
   }
   return all;
+}
+
+Stall MeasureStalls(const Analysis& analysis) {
+  Stall stall;
+  for (const DeviceSteps& steps : analysis.steps) {
+    if (steps.slow_period < kFewestStepsBetweenStalls || steps.growth.empty()) continue;
+    std::vector<WeightedNs> others;
+    for (const Step& step : steps.steps) {
+      if (!step.slow) others.emplace_back(step.idle_ns, step.stands_for);
+    }
+    if (others.empty()) continue;
+    const int64_t usual_ns = PercentileOf(&others, 0.5);
+    int64_t more_ns = 0;
+    for (const Step& step : steps.steps) {
+      if (step.slow) more_ns += step.stands_for * std::max<int64_t>(0, step.idle_ns - usual_ns);
+    }
+    stall.total_ns += more_ns;
+    if (more_ns > stall.longest_on_ns) {
+      stall.longest_on_ns = more_ns;
+      stall.device = &steps;
+    }
+  }
+  return stall;
 }
 
 double PageableShare(const Timeline& timeline, const Analysis& analysis) {

@@ -55,6 +55,13 @@ inline constexpr int64_t kLateFactor = 3;
 inline constexpr size_t kFewestLikes = 8;  // with fewer the fastest quarter is chance
 int64_t WaitedForRanksNs(const Timeline& timeline, const Analysis& analysis);
 
+// What the slow steps of a rhythm have more idle time than the others; `device`: the one with most.
+struct Stall {
+  int64_t total_ns = 0, longest_on_ns = 0;
+  const DeviceSteps* device = nullptr;
+};
+Stall MeasureStalls(const Analysis& analysis);  // points into `analysis`
+
 // Of the time of all copies, that of copies whose host side is pageable memory.
 double PageableShare(const Timeline& timeline, const Analysis& analysis);
 

@@ -38,9 +38,9 @@ SampleView::SampleView(const Timeline& timeline, const HostView& host, const Cal
 }
 
 // The sampler tells of a thread that did not move for a while as "unchanged" since the look before,
-// and estimates when that ended (TellWaitBefore() in sampler/thread_look.cc). A call that the thread
-// entered or left meanwhile says that it moved: such a look was not made in that call. `next`: the
-// first call of its lane that ends later.
+// and estimates when that ended (TellWaitBefore() in sampler/thread_look.cc). A call that the
+// thread entered or left meanwhile says that it moved: such a look was not made in that call.
+// `next`: the first call of its lane that ends later.
 bool SampleView::HasMovedSince(const HostSample& unchanged, size_t next) const {
   // Look and call have clocks of their own, and a look takes a while.
   constexpr int64_t kSlackNs = 200'000;

@@ -16,9 +16,9 @@
 #include "tests/tools/timeline_builder.h"
 #include "tools/analysis/advice.h"
 #include "tools/analysis/analysis.h"
-#include "tools/steps/step_figures.h"
 #include "tools/analysis/verdict.h"
 #include "tools/analysis/verdict_facts.h"
+#include "tools/steps/step_figures.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -116,10 +116,11 @@ TEST(Kinds, TheCallsCountedAreThoseOfTheCallNamedAtItsLine) {
                          {"cudaEventSynchronize", kNext, 7, 610 * kMs, 10 * kMs, 600 * kMs},
                          {"cudaEventSynchronize", "other.py:3 in f", 40, 99 * kMs}};
   const Verdict v = made.Judged();
-  EXPECT_EQ(v.evidence,
-            "train.py:27 in main (cudaEventSynchronize for 75 %): 800 ms in 50 gaps, the longest 20.0 "
-            "ms; 7 calls of cudaEventSynchronize (7 a second) blocked 610 ms, the GPU busy for "
-            "10.0 ms of it");
+  EXPECT_EQ(
+      v.evidence,
+      "train.py:27 in main (cudaEventSynchronize for 75 %): 800 ms in 50 gaps, the longest 20.0 "
+      "ms; 7 calls of cudaEventSynchronize (7 a second) blocked 610 ms, the GPU busy for "
+      "10.0 ms of it");
   EXPECT_TRUE(Contains(v.action, "call cudaEventSynchronize less often at train.py:27"))
       << v.action;
 }
@@ -135,8 +136,7 @@ TEST(Kinds, OfABlockingApiNoCallsAreCounted) {
   made.analysis.waits = {{"cudaLaunchKernel", kNext, 900, 50 * kMs},
                          {"cudaFree", kNext, 7, 2 * kMs, kMs, kMs}};
   const Verdict v = made.Judged();
-  EXPECT_EQ(v.evidence,
-            "train.py:27 in main (cudaFree): 800 ms in 50 gaps, the longest 20.0 ms");
+  EXPECT_EQ(v.evidence, "train.py:27 in main (cudaFree): 800 ms in 50 gaps, the longest 20.0 ms");
   EXPECT_TRUE(Contains(v.action, "cudaFree at train.py:27")) << v.action;
 }
 

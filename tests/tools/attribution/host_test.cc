@@ -236,8 +236,7 @@ TEST_F(HostTime, AnUnchangedLookTestifiesOnlyOfTheCallThatItWasMadeIn) {
     const int64_t looked = (made_in_it ? 45 : 35) * kMs;
     const int32_t line = b.Stack({kMain});
     b.AddSample(0, looked, 10 * kMs, {}, HostState::kBlocked, line).cpu_ns = 0;
-    HostSample& told =
-        b.AddSample(0, 60 * kMs, 60 * kMs - looked, {}, HostState::kBlocked, line);
+    HostSample& told = b.AddSample(0, 60 * kMs, 60 * kMs - looked, {}, HostState::kBlocked, line);
     told.cpu_ns = told.runnable_ns = 0;
     told.flags |= kSampleUnchanged;
     const Analysis a = Analyse(b.Build(), {});
