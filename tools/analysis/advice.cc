@@ -10,16 +10,20 @@
 namespace gpuprobe::tools {
 namespace {
 
-// The call that has most of the site's time: one line of code may make several (cuDNN's first
-// convolution allocates, frees and launches).
-const ApiSymbol* SymbolOf(const Timeline& timeline, const SiteTotal& site) {
-  const std::string most = site.detail.substr(0, site.detail.find_first_of(", "));
-  for (const ApiSymbol& symbol : timeline.symbols) {
-    if (symbol.name == most) return &symbol;
-  }
+const ApiSymbol* ExampleOf(const Timeline& timeline, const SiteTotal& site) {
   if (site.example_call < 0) return nullptr;
   const int32_t symbol = timeline.calls[static_cast<size_t>(site.example_call)].symbol;
   return symbol < 0 ? nullptr : &timeline.symbols[static_cast<size_t>(symbol)];
+}
+
+// A line may make several calls (the first convolution allocates, frees and launches), and the
+// first of them is the example: the one that the site's detail names has most of its time.
+const ApiSymbol* SymbolOf(const Timeline& timeline, const SiteTotal& site) {
+  const std::string named = site.detail.substr(0, site.detail.find_first_of(", "));
+  for (const ApiSymbol& symbol : timeline.symbols) {
+    if (!named.empty() && symbol.name == named) return &symbol;
+  }
+  return ExampleOf(timeline, site);
 }
 
 // The line that helpers were busy in (or blocked in); nullptr: not seen.
@@ -164,7 +168,9 @@ constexpr int64_t kOneLongCallNs = 100'000'000;
 
 std::string AdviceForSync(const Timeline& timeline, const SiteTotal& site) {
   const std::string api = ApiOf(timeline, site);
-  const int64_t bytes = BytesReadBefore(timeline, site.example_call);
+  const ApiSymbol* example = ExampleOf(timeline, site);
+  const bool is_it = example != nullptr && example->name == api;
+  const int64_t bytes = is_it ? BytesReadBefore(timeline, site.example_call) : -1;
   if (bytes >= 0 && bytes <= kReadBackBytes) {
     return "read the result" + AtCode(site) + " every N steps, or keep it on the GPU (" +
            CountText(static_cast<uint64_t>(bytes), "byte") + " read back before each wait)";

@@ -12,7 +12,6 @@
 #include "tools/analysis/rank_waits.h"
 #include "tools/analysis/verdict_facts.h"
 #include "tools/attribution/sample_judge.h"
-#include "tools/steps/step_figures.h"
 #include "tools/timeline/device_number.h"
 
 namespace gpuprobe::tools {
@@ -32,35 +31,6 @@ namespace {
 
 // Of the growth of slow steps: what is as much as the largest part, for PlaceOfStall().
 constexpr double kAboutAsMuch = 0.8;
-
-// What the slow steps of a rhythm have more idle time than the others; `device`: the one with most.
-struct Stall {
-  int64_t total_ns = 0, longest_on_ns = 0;
-  const DeviceSteps* device = nullptr;
-};
-
-Stall MeasureStalls(const Analysis& analysis) {
-  Stall stall;
-  for (const DeviceSteps& steps : analysis.steps) {
-    if (steps.slow_period < kFewestStepsBetweenStalls || steps.growth.empty()) continue;
-    std::vector<WeightedNs> others;
-    for (const Step& step : steps.steps) {
-      if (!step.slow) others.emplace_back(step.idle_ns, step.stands_for);
-    }
-    if (others.empty()) continue;
-    const int64_t usual_ns = PercentileOf(&others, 0.5);
-    int64_t more_ns = 0;
-    for (const Step& step : steps.steps) {
-      if (step.slow) more_ns += step.stands_for * std::max<int64_t>(0, step.idle_ns - usual_ns);
-    }
-    stall.total_ns += more_ns;
-    if (more_ns > stall.longest_on_ns) {
-      stall.longest_on_ns = more_ns;
-      stall.device = &steps;
-    }
-  }
-  return stall;
-}
 
 class Judgement {
  public:
@@ -150,8 +120,9 @@ class Judgement {
         static_cast<double>(sums_.Of(next)) / static_cast<double>(steady_ns_);
     verdict_.runner_up_where = where.substr(0, where.find(" (thread "));
     // Beside a finding among the causes of idle time, a share of that; else of the time.
+    const bool is_more = next == Cause::kUnknown && more_is_unknown_;  // and no runner-up
     verdict_.runner_up =
-        "next is " + std::string(CauseLabel(next)) + ", " +
+        (is_more ? "no cause is known for " : "next is " + std::string(CauseLabel(next)) + ", ") +
         (judged_.empty() ? PercentText(sums_.Of(next), steady_ns_) + " of " + TimeText()
                          : PercentText(sums_.Of(next), sums_.IdleNs()) + " of the idle time");
     if (!verdict_.runner_up_where.empty())
@@ -171,6 +142,10 @@ class Judgement {
     verdict_.upper_bound_speedup = static_cast<double>(steady_ns_) / static_cast<double>(left_ns);
   }
 
+  // Time of the finding, where unknown time may be more.
+  void SetFinding(int64_t ns) { more_is_unknown_ = sums_.Of(Cause::kUnknown) > ns; }
+  std::string AsFarAsKnown() const { return more_is_unknown_ ? ", as far as is known" : ""; }
+
   std::string BusyParts() const {
     return "compute " + PercentText(sums_.compute_ns, steady_ns_) + ", communication " +
            PercentText(sums_.communication_ns, steady_ns_) + ", copies " +
@@ -180,8 +155,7 @@ class Judgement {
   void GpuBound() {
     verdict_.kind = "gpu_bound";
     verdict_.headline = "GPU-bound: the GPU was busy " + PercentText(sums_.busy_ns, steady_ns_) +
-                        " of " + TimeText() + "; handing it work faster saves " +
-                        PercentText(sums_.IdleNs(), steady_ns_) + " of that at most.";
+                        " of " + TimeText() + "; handing it work faster cannot gain much.";
     verdict_.evidence = BusyParts() + "; " + CountText(sums_.kernels, "kernel") + " of " +
                         DurationText(MeanKernelNs()) + " on average";
     verdict_.bound_if = "without any idle time";
@@ -203,18 +177,12 @@ class Judgement {
 
   void Communication() {
     verdict_.kind = "communication";
-    const int64_t unknown_ns = sums_.Of(Cause::kUnknown);
-    const bool more_unknown = unknown_ns > sums_.communication_ns;
-    verdict_.headline = std::string("Communication-bound") +
-                        (more_unknown ? ", as far as is known: for " : ": for ") +
+    SetFinding(sums_.communication_ns);
+    verdict_.headline = "Communication-bound" + AsFarAsKnown() + ": for " +
                         PercentText(sums_.communication_ns, steady_ns_) + " of " + TimeText() +
                         " collectives ran and nothing else";
     verdict_.evidence = "compute " + PercentText(sums_.compute_ns, steady_ns_) + ", idle " +
                         PercentText(sums_.IdleNs(), steady_ns_);
-    if (more_unknown) {
-      verdict_.evidence +=
-          ", for " + PercentText(unknown_ns, steady_ns_) + " without a known cause";
-    }
     verdict_.action = "overlap collectives with compute, or send less";
     if (analysis_.ranks) {
       verdict_.headline += ", waiting for the last rank to enter for " +
@@ -246,9 +214,11 @@ class Judgement {
     const int32_t late = analysis_.ranks->Latest().device;
     const std::string who = RankText(timeline_, late);
     verdict_.kind = "communication";
-    verdict_.headline = "Late rank: for " + PercentText(waited_ns, steady_ns_) + " of " +
-                        TimeText() + " collectives waited for the last rank to enter, " +
-                        "most of all for " + who + ".";
+    SetFinding(waited_ns);
+    verdict_.headline = "Late rank" + AsFarAsKnown() + ": for " +
+                        PercentText(waited_ns, steady_ns_) + " of " + TimeText() +
+                        " collectives waited for the last rank to enter, " + "most of all for " +
+                        who + ".";
     verdict_.evidence = LateText() + "; " + BusyParts();
     const DeviceReport* report = nullptr;
     for (const DeviceReport& device : analysis_.devices) {
@@ -425,8 +395,8 @@ class Judgement {
     const std::string all = DurationText(sums_.Of(cause));
     const std::string of = DurationText(site.total_ns) == all ? "" : " of " + all;
     verdict_.where = site.where;
-    verdict_.evidence = site.where + DetailText(cause, site) + ": " + DurationText(site.total_ns) +
-                        of + " in " + CountText(site.count, "gap") + ", the longest " +
+    verdict_.evidence = site.where + DetailText(site) + ": " + DurationText(site.total_ns) + of +
+                        " in " + CountText(site.count, "gap") + ", the longest " +
                         DurationText(site.longest_ns);
     const CauseTotal* total = sums_.largest[static_cast<size_t>(cause)];
     if (total != nullptr) {
@@ -438,14 +408,6 @@ class Judgement {
     const int64_t also_ns = AddTheLinesOther(cause);
     SetBound(sums_.Of(cause) + also_ns);
     Describe(cause, opening);
-  }
-
-  // " (cudaFree, empty_cache)"; with its share, where the line makes other calls as well.
-  static std::string DetailText(Cause cause, const SiteTotal& site) {
-    if (site.detail.empty()) return "";
-    const bool mostly = cause == Cause::kBlockingApi && site.detail_ns * 10 < site.total_ns * 9;
-    return " (" + site.detail +
-           (mostly ? ", for " + PercentText(site.detail_ns, site.total_ns) + " of it)" : ")");
   }
 
   // A line of Python runs bytecode and the C functions that it calls (`ord` a million times is a
@@ -577,9 +539,10 @@ class Judgement {
         verdict_.evidence +=
             "; for another " + DurationText(own_ns) + " that thread had no CPU itself";
       }
-      return Say("cpu_starved", "Short of CPUs", opening,
-                 "it waited for data, and those who make it stood in line for a CPU",
-                 AdviceForStarved(timeline_, total, helpers));
+      return Say(
+          "cpu_starved", "Short of CPUs", opening,
+          "it waited for data (input wait), because those who make it stood in line for a CPU",
+          AdviceForStarved(timeline_, total, helpers));
     }
     if (helpers == nullptr && Mentions(sums_.TopSite(Cause::kInputWait), kFeederUnseen)) {
       return Say("input_wait", "Input-bound", opening,
@@ -598,24 +561,24 @@ class Judgement {
       Say("blocking_api", "Blocking API", opening, "the host was inside CUDA calls that block it",
           AdviceForBlockingApi(timeline_, site));
     }
-    AddCallsOf(site);
+    // No counts: the waits leave out those of these calls in which the GPU was idle all along.
   }
 
-  // Totals of the site's call among the waits: of its rows there, where the line of code is known.
+  // Totals of the site's call among the waits: of its rows at that line, or of that thread.
   void AddCallsOf(const SiteTotal& site) {
     const std::string api = ApiOf(timeline_, site);
-    const bool has_line = !site.detail.empty();
     uint64_t count = 0;
     int64_t blocked_ns = 0, busy_ns = 0;
     for (const WaitRow& row : analysis_.waits) {
-      if (row.api != api || (has_line && row.where != site.where)) continue;
+      if (row.api != api || !IsRowOf(row, site)) continue;
       count += row.count;
       blocked_ns += row.total_ns;
       busy_ns += row.device_busy_ns;
     }
     if (count == 0) return;
+    const bool has_line = !site.detail.empty();
     const double seconds = static_cast<double>(sums_.longest_span_ns) / 1e9;
-    verdict_.evidence += "; " + CountText(count, "call") + " (" +
+    verdict_.evidence += "; " + CountText(count, "call") + (has_line ? " of " + api : "") + " (" +
                          RateText(static_cast<double>(count) / seconds) + " a second)" +
                          " blocked " + DurationText(blocked_ns) + ", the GPU busy for " +
                          DurationText(busy_ns) + " of it";
@@ -653,7 +616,8 @@ class Judgement {
   const JudgedPart part_;
   const Sums sums_;
   const int64_t steady_ns_;
-  std::vector<Cause> judged_;  // what the verdict speaks of: no runner-up
+  bool more_is_unknown_ = false;  // than the finding has
+  std::vector<Cause> judged_;     // what the verdict speaks of: no runner-up
   Verdict verdict_;
 };
 

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "tools/analysis/verdict.h"
+#include "tools/steps/step_figures.h"
 #include "tools/timeline/host_view.h"
 
 namespace gpuprobe::tools {
@@ -84,6 +86,29 @@ Emptiness MeasureEmptiness(const Timeline& timeline, const Analysis& analysis) {
   return all;
 }
 
+Stall MeasureStalls(const Analysis& analysis) {
+  Stall stall;
+  for (const DeviceSteps& steps : analysis.steps) {
+    if (steps.slow_period < kFewestStepsBetweenStalls || steps.growth.empty()) continue;
+    std::vector<WeightedNs> others;
+    for (const Step& step : steps.steps) {
+      if (!step.slow) others.emplace_back(step.idle_ns, step.stands_for);
+    }
+    if (others.empty()) continue;
+    const int64_t usual_ns = PercentileOf(&others, 0.5);
+    int64_t more_ns = 0;
+    for (const Step& step : steps.steps) {
+      if (step.slow) more_ns += step.stands_for * std::max<int64_t>(0, step.idle_ns - usual_ns);
+    }
+    stall.total_ns += more_ns;
+    if (more_ns > stall.longest_on_ns) {
+      stall.longest_on_ns = more_ns;
+      stall.device = &steps;
+    }
+  }
+  return stall;
+}
+
 double PageableShare(const Timeline& timeline, const Analysis& analysis) {
   double all_ns = 0, pageable_ns = 0;
   for (const DeviceReport& device : analysis.devices) {
@@ -155,6 +180,28 @@ std::string AtCode(const SiteTotal& site) { return IsCode(site.where) ? " at " +
 
 bool Mentions(const SiteTotal& site, std::string_view word) {
   return site.where.find(word) != std::string::npos || site.detail.find(word) != std::string::npos;
+}
+
+std::string DetailText(const SiteTotal& site) {
+  if (site.detail.empty()) return "";
+  constexpr double kNearlyAll = 0.9;
+  // Of what a line calls; how else it stood there is told by the cause.
+  const bool partly =
+      site.detail.starts_with("cu") && site.detail_ns > 0 &&
+      static_cast<double>(site.detail_ns) < kNearlyAll * static_cast<double>(site.total_ns);
+  const double part = static_cast<double>(site.detail_ns);
+  const double whole = static_cast<double>(site.total_ns);
+  return " (" + site.detail + (partly ? " for " + PercentText(part, whole) : "") + ")";
+}
+
+bool IsRowOf(const WaitRow& row, const SiteTotal& site) {
+  if (row.where == site.where) return true;
+  for (const char* opening : {"(pid ", "(thread "}) {  // "cudaMalloc (thread 11 main)"
+    const size_t at = site.where.find(opening);
+    if (at == site.where.npos || site.where.back() != ')') continue;
+    return row.where.ends_with(site.where.substr(at + 1, site.where.size() - at - 2));
+  }
+  return false;
 }
 
 std::string MeanwhileText(const Meanwhile& meanwhile) {

@@ -55,6 +55,13 @@ inline constexpr int64_t kLateFactor = 3;
 inline constexpr size_t kFewestLikes = 8;  // with fewer the fastest quarter is chance
 int64_t WaitedForRanksNs(const Timeline& timeline, const Analysis& analysis);
 
+// What the slow steps of a rhythm have more idle time than the others; `device`: the one with most.
+struct Stall {
+  int64_t total_ns = 0, longest_on_ns = 0;
+  const DeviceSteps* device = nullptr;
+};
+Stall MeasureStalls(const Analysis& analysis);  // points into `analysis`
+
 // Of the time of all copies, that of copies whose host side is pageable memory.
 double PageableShare(const Timeline& timeline, const Analysis& analysis);
 
@@ -67,6 +74,10 @@ bool IsCode(std::string_view where);
 // " at train.py:27 in main"; empty where the place is no code.
 std::string AtCode(const SiteTotal& site);
 bool Mentions(const SiteTotal& site, std::string_view word);  // in its place or its detail
+// " (cudaFree, empty_cache)"; of a place that stands in other things, too: " (cudaFree for 60 %)".
+std::string DetailText(const SiteTotal& site);
+// Is a row of the waits of that line, or of that thread where no line is known?
+bool IsRowOf(const WaitRow& row, const SiteTotal& site);
 // "4 workers (children of 411) were 98 % on a CPU, most of it in dataset.py:12 in decode"
 std::string MeanwhileText(const Meanwhile& meanwhile);
 

@@ -37,14 +37,37 @@ SampleView::SampleView(const Timeline& timeline, const HostView& host, const Cal
   for (size_t t = 0; t < timeline.threads.size(); ++t) GroupPoints(static_cast<int32_t>(t));
 }
 
+// The sampler tells of a thread that did not move for a while as "unchanged" since the look before,
+// and estimates when that ended (TellWaitBefore() in sampler/look/thread_look.cc). A call that the
+// thread entered or left meanwhile says that it moved: such a look was not made in that call.
+// `next`: the first call of its lane that ends later.
+bool SampleView::HasMovedSince(const HostSample& unchanged, size_t next) const {
+  // Look and call have clocks of their own, and a look takes a while.
+  constexpr int64_t kSlackNs = 200'000;
+  if (unchanged.cpu_ns != 0 || unchanged.runnable_ns != 0) return false;  // folded with others
+  const auto lane = host_.CallsOf(unchanged.thread);
+  const int64_t looked_ns = unchanged.time_ns - unchanged.interval_ns + kSlackNs;
+  if (next > 0 && timeline_.calls[lane[next - 1]].end_ns > looked_ns) return true;
+  if (next == lane.size()) return false;
+  const int64_t start_ns = timeline_.calls[lane[next]].start_ns;
+  return start_ns > looked_ns && start_ns <= unchanged.time_ns;
+}
+
 void SampleView::SplitByKind() {
   std::vector<int32_t> exact;
+  int32_t thread = -1;
+  size_t next = 0;  // of the thread's lane: samples are in order of thread and time
   for (size_t s = 0; s < timeline_.samples.size(); ++s) {
     const HostSample& sample = timeline_.samples[s];
     if (sample.thread < 0) continue;
     if ((sample.flags & kSampleExact) != 0) {
       exact.push_back(static_cast<int32_t>(s));
     } else {
+      if (sample.thread != thread) next = 0;
+      thread = sample.thread;
+      const auto lane = host_.CallsOf(thread);
+      while (next < lane.size() && timeline_.calls[lane[next]].end_ns <= sample.time_ns) ++next;
+      if ((sample.flags & kSampleUnchanged) != 0 && HasMovedSince(sample, next)) continue;
       points_.push_back(static_cast<int32_t>(s));
       ++first_[sample.thread + 1];
     }

@@ -96,6 +96,7 @@ class SampleView {
   void AddToGroup(const Key& key, int32_t sample);
   Key KeyOf(const Stretch& stretch) const;
   void SplitByKind();
+  bool HasMovedSince(const HostSample& unchanged, size_t next) const;
   void GroupPoints(int32_t thread);
 
   const Timeline& timeline_;

@@ -103,6 +103,72 @@ TEST(Kinds, InputWaitWithBusyWorkersWantsMoreOfThemOrACheaperLine) {
   EXPECT_NEAR(v.upper_bound_speedup, 5.0, 1e-9);
 }
 
+// A line that makes several calls: the one named has most of the time, and the counts are its own.
+TEST(Kinds, TheCallsCountedAreThoseOfTheCallNamedAtItsLine) {
+  TimelineBuilder b;
+  b.Call("cudaLaunchKernel", CallClass::kLaunch, 10, 20);
+  b.Call("cudaEventSynchronize", CallClass::kSync, 30, 40);
+  Made made(Cause::kSynchronisation, kNext, "cudaEventSynchronize");
+  made.timeline = b.Build();
+  made.cause().sites[0].example_call = 0;  // the first that it made
+  made.cause().sites[0].detail_ns = 600 * kMs;
+  made.analysis.waits = {{"cudaLaunchKernel", kNext, 900, 50 * kMs},
+                         {"cudaEventSynchronize", kNext, 7, 610 * kMs, 10 * kMs, 600 * kMs},
+                         {"cudaEventSynchronize", "other.py:3 in f", 40, 99 * kMs}};
+  const Verdict v = made.Judged();
+  EXPECT_EQ(
+      v.evidence,
+      "train.py:27 in main (cudaEventSynchronize for 75 %): 800 ms in 50 gaps, the longest 20.0 "
+      "ms; 7 calls of cudaEventSynchronize (7 a second) blocked 610 ms, the GPU busy for "
+      "10.0 ms of it");
+  EXPECT_TRUE(Contains(v.action, "call cudaEventSynchronize less often at train.py:27"))
+      << v.action;
+}
+
+// Among the waits are only those of its calls during which the device was busy.
+TEST(Kinds, OfABlockingApiNoCallsAreCounted) {
+  TimelineBuilder b;
+  b.Call("cudaLaunchKernel", CallClass::kLaunch, 10, 20);
+  b.Call("cudaFree", CallClass::kFree, 30, 40);
+  Made made(Cause::kBlockingApi, kNext, "cudaFree");
+  made.timeline = b.Build();
+  made.cause().sites[0].example_call = 0;
+  made.analysis.waits = {{"cudaLaunchKernel", kNext, 900, 50 * kMs},
+                         {"cudaFree", kNext, 7, 2 * kMs, kMs, kMs}};
+  const Verdict v = made.Judged();
+  EXPECT_EQ(v.evidence, "train.py:27 in main (cudaFree): 800 ms in 50 gaps, the longest 20.0 ms");
+  EXPECT_TRUE(Contains(v.action, "cudaFree at train.py:27")) << v.action;
+}
+
+TEST(Kinds, WithoutALineTheCallsCountedAreThoseOfTheThreadNamed) {
+  Made made(Cause::kSynchronisation, "cudaStreamSynchronize (pid 9, thread 11 main)");
+  made.Through("cudaStreamSynchronize", CallClass::kSync);
+  made.analysis.waits = {{"cudaStreamSynchronize", "pid 9, thread 11 main", 5, 50 * kMs},
+                         {"cudaStreamSynchronize", "pid 8, thread 11 main", 70, 60 * kMs}};
+  const Verdict v = made.Judged();
+  EXPECT_TRUE(Contains(v.evidence, "; 5 calls (5 a second) blocked 50.0 ms")) << v.evidence;
+}
+
+TEST(Kinds, UnknownTimeThatIsMoreThanTheFindingIsNotNext) {
+  Made made(Cause::kUnknown, "queued");
+  DeviceReport& d = made.analysis.devices[0];
+  d.busy_ns = 700 * kMs;
+  d.compute_ns = 410 * kMs;
+  d.communication_ns = 290 * kMs;
+  d.idle_ns = 300 * kMs;
+  for (const int64_t unknown : {300 * kMs, 100 * kMs}) {
+    made.cause().total_ns = made.cause().sites[0].total_ns = unknown;
+    const Verdict v = made.Judged();
+    EXPECT_EQ(v.kind, "communication");
+    const bool more = unknown > d.communication_ns;
+    EXPECT_TRUE(v.headline.starts_with(more ? "Communication-bound, as far as is known: for 29 %"
+                                            : "Communication-bound: for 29 %"))
+        << v.headline;
+    EXPECT_EQ(v.runner_up, more ? "no cause is known for 30 % of 1.00 s (queued)"
+                                : "next is unknown, 10 % of 1.00 s (queued)");
+  }
+}
+
 TEST(Kinds, InputWaitWithAllCpusTakenDoesNotAskForWorkers) {
   Made made(Cause::kInputWait, kNext);
   made.Helped("4 workers", 4, 0.97, 0.02, 4, {{"dataset.py:12 in decode", 0.9, true}});
@@ -136,8 +202,7 @@ TEST(Kinds, WorkersThatStandInLineForOneCpuAreStarved) {
   EXPECT_EQ(v.kind, "cpu_starved");
   EXPECT_EQ(v.headline,
             "Short of CPUs: the GPU was idle 80 % of 1.00 s; for 100 % of the idle time it waited "
-            "for data, "
-            "and those who make it stood in line for a CPU.");
+            "for data (input wait), because those who make it stood in line for a CPU.");
   EXPECT_EQ(v.meanwhile,
             "meanwhile 8 workers (children of 411) were 12 % of that time on a CPU, 87 % waiting "
             "for one, 100 % "
@@ -354,37 +419,6 @@ TEST(Kinds, TheRunnerUpHasItsParts) {
   EXPECT_EQ(v.runner_up_cause, Cause::kSynchronisation);
   EXPECT_NEAR(v.runner_up_share, 0.03, 1e-9);
   EXPECT_EQ(v.runner_up_where, "train.py:31 in main");
-}
-
-// calls of a line
-
-// A line may make several calls, and a call be made by several lines.
-TEST(Kinds, CallsThatAreQuotedAreThoseOfTheLine) {
-  Made made(Cause::kBlockingApi, "net.py:9 in conv", "cudaFree, cudnn.so+0x12");
-  made.Through("cudaMalloc", CallClass::kAlloc);
-  made.timeline.symbols.push_back({"cudaFree", CallClass::kFree, false});
-  SiteTotal& site = made.cause().sites[0];
-  site.detail_ns = site.total_ns * 6 / 10;
-  WaitRow row;
-  row.api = "cudaFree";
-  row.where = "train.py:70 in main";
-  row.count = 7;
-  row.total_ns = 70 * kMs;
-  made.analysis.waits.push_back(row);
-  Verdict v = made.Judged();
-  EXPECT_EQ(v.evidence,
-            "net.py:9 in conv (cudaFree, cudnn.so+0x12, for 60 % of it): 800 ms in 50 gaps, the "
-            "longest 20.0 ms");
-  EXPECT_EQ(v.action,
-            "keep device memory instead of calling cudaFree at net.py:9 in conv in the loop: a "
-            "caching allocator, or buffers allocated once");
-  row.where = "net.py:9 in conv";
-  row.count = 3;
-  made.analysis.waits.push_back(row);
-  site.detail_ns = site.total_ns;
-  v = made.Judged();
-  EXPECT_TRUE(Contains(v.evidence, "(cudaFree, cudnn.so+0x12): 800 ms")) << v.evidence;
-  EXPECT_TRUE(Contains(v.evidence, "; 3 calls (3 a second) blocked 70.0 ms")) << v.evidence;
 }
 
 // periodic stalls

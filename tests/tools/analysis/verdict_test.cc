@@ -64,6 +64,8 @@ TEST(Verdict, GpuBoundFromNinetyPercentOn) {
   const Verdict v = Analyse(b.Build(), {}).verdict;
   EXPECT_EQ(v.kind, "gpu_bound");
   EXPECT_TRUE(Contains(v.headline, "busy 95 % of 100 ms")) << v.headline;
+  // What could be gained is told once, as the bound.
+  EXPECT_TRUE(v.headline.ends_with("; handing it work faster cannot gain much.")) << v.headline;
   EXPECT_TRUE(Contains(v.action, "probe-report kernels")) << v.action;
   EXPECT_NEAR(v.upper_bound_speedup, 1.05, 0.01);
 }

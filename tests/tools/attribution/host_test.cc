@@ -5,6 +5,7 @@
 // from 10 to 100, the thread launches at 0 and at 100.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -222,6 +223,31 @@ TEST_F(HostTime, WithoutASampleInsideTheSameStretchSpeaks) {
 TEST_F(HostTime, ASampleInACallSaysNothingOfTheTimeOutside) {
   b_.AddSample(0, 2'000, 10 * kMs, {}, HostState::kRunning, b_.Stack({"/job/train.py:1 a"}));
   EXPECT_EQ(Only(), "host outside CUDA (thread 11 main) | not sampled");
+}
+
+// An unchanged look is as old as its interval: whether it was made in the call is told by when the
+// thread entered that.
+TEST_F(HostTime, AnUnchangedLookTestifiesOnlyOfTheCallThatItWasMadeIn) {
+  for (const bool made_in_it : {false, true}) {
+    TimelineBuilder b;
+    b.Kernel(0, 10 * kMs, b.Launch(0, 5'000));
+    b.Kernel(100 * kMs, 110 * kMs, b.Launch(100 * kMs, 100 * kMs + 5'000));
+    b.Call("cudaMalloc", CallClass::kAlloc, 40 * kMs, 80 * kMs);
+    const int64_t looked = (made_in_it ? 45 : 35) * kMs;
+    const int32_t line = b.Stack({kMain});
+    b.AddSample(0, looked, 10 * kMs, {}, HostState::kBlocked, line).cpu_ns = 0;
+    HostSample& told = b.AddSample(0, 60 * kMs, 60 * kMs - looked, {}, HostState::kBlocked, line);
+    told.cpu_ns = told.runnable_ns = 0;
+    told.flags |= kSampleUnchanged;
+    const Analysis a = Analyse(b.Build(), {});
+    const auto& causes = a.devices[0].causes;
+    const auto found = std::find_if(causes.begin(), causes.end(), [](const CauseTotal& c) {
+      return c.cause == Cause::kBlockingApi;
+    });
+    ASSERT_NE(found, causes.end());
+    EXPECT_EQ(found->sites[0].where,
+              made_in_it ? "train.py:27 in main" : "cudaMalloc (thread 11 main)");
+  }
 }
 
 TEST_F(HostTime, NoSampleReachesFurtherThanItsBound) {
