@@ -43,10 +43,11 @@ target_link_libraries(gpuprobe_report PUBLIC gpuprobe_loader gpuprobe_analysis g
 # Runs too long to be held at once.
 gpuprobe_offline_library(gpuprobe_windowed
   windowed/windowed_run.cc windowed/windowed_analysis.cc windowed/window_reader.cc windowed/window_carry.cc
-  windowed/device_in_windows.cc windowed/kept_gaps.cc windowed/records_around.cc windowed/run_size.cc
-  windowed/side_thread.cc windowed/verdict_counts.cc
+  windowed/records_around.cc windowed/run_size.cc windowed/side_thread.cc
   windowed/steps/step_cutter.cc windowed/steps/step_list.cc windowed/steps/step_matcher.cc
-  windowed/steps/step_tracker.cc)
+  windowed/steps/step_tracker.cc
+  windowed/sums/device_in_windows.cc windowed/sums/kept_gaps.cc windowed/sums/run_end.cc
+  windowed/sums/verdict_counts.cc)
 target_link_libraries(gpuprobe_windowed PUBLIC gpuprobe_loader gpuprobe_analysis gpuprobe_report
                       PRIVATE gpuprobe_import absl::strings Threads::Threads)
 

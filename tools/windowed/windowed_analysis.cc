@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <limits>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,7 +13,6 @@
 #include "tools/analysis/verdict.h"
 #include "tools/attribution/attribution.h"
 #include "tools/attribution/host_split.h"
-#include "tools/attribution/meanwhile.h"
 #include "tools/attribution/places.h"
 #include "tools/attribution/unseen.h"
 #include "tools/attribution/waits.h"
@@ -24,15 +21,18 @@
 #include "tools/steps/steady_part.h"
 #include "tools/timeline/device_activity.h"
 #include "tools/timeline/host_view.h"
-#include "tools/timeline/huge_vector.h"
 #include "tools/timeline/sample_view.h"
 #include "tools/timeline/stream_order.h"
-#include "tools/windowed/device_in_windows.h"
-#include "tools/windowed/idle_samples.h"
-#include "tools/windowed/kept_gaps.h"
-#include "tools/windowed/run_phases.h"
 #include "tools/windowed/side_thread.h"
-#include "tools/windowed/verdict_counts.h"
+#include "tools/windowed/sums/device_in_windows.h"
+#include "tools/windowed/sums/idle_samples.h"
+#include "tools/windowed/sums/kept_gaps.h"
+#include "tools/windowed/sums/run_end.h"
+#include "tools/windowed/sums/run_phases.h"
+#include "tools/windowed/sums/verdict_counts.h"
+#include "tools/windowed/two_windows.h"
+#include "tools/windowed/untimed_ops.h"
+#include "tools/windowed/wanted_devices.h"
 #include "tools/windowed/window_carry.h"
 #include "tools/windowed/window_samples.h"
 
@@ -46,29 +46,9 @@ constexpr int64_t kLookBackNs = 1'000'000;
 // And of samples, with the calls around each: one that stands for a call may be kSampleReachNs from
 // the middle of a call that took twice that.
 constexpr int64_t kSampleLookBackNs = 3 * kSampleReachNs;
-// Operations without times that are looked at: more are counted, but what they filled reads as
-// idle.
-constexpr size_t kMostUntimed = 65'536;
 // From as many on windows overlap: with fewer the threads that there are have enough to do, and
 // carry less from window to window.
 constexpr size_t kCpusToOverlap = 4;
-
-template <typename T>
-bool ByStart(const T& a, const T& b) {
-  return std::pair(a.start_ns, a.end_ns) < std::pair(b.start_ns, b.end_ns);
-}
-
-template <typename T>
-void MergeIn(std::vector<T>* fresh, std::vector<T>* items) {
-  const auto middle = static_cast<ptrdiff_t>(items->size());
-  MakeRoom(fresh->size(), 0, items);
-  items->insert(items->end(), fresh->begin(), fresh->end());
-  fresh->clear();
-  const auto at = items->begin() + middle;
-  // What comes starts from the horizon on, before which all that is carried on does.
-  if (middle == 0 || at == items->end() || !ByStart(*at, *(at - 1))) return;
-  std::inplace_merge(items->begin(), at, items->end(), ByStart<T>);
-}
 
 }  // namespace
 
@@ -79,7 +59,7 @@ class WindowedAnalysis::Impl {
       : options_(options),
         limits_(limits),
         activity_(activity),
-        process_devices_(std::move(outline.process_devices)),
+        wanted_(outline.timeline, options, std::move(outline.process_devices)),
         cpus_(limits.cpus == 0 ? UsableCpus() : limits.cpus),
         side_(cpus_ > 1, "beside"),
         samples_(std::move(outline.timeline.samples), outline.timeline.threads.size()),
@@ -98,9 +78,8 @@ class WindowedAnalysis::Impl {
     learnt_ops_ = LearntOps(limits.learnt_ops, count);
     for (size_t d = 0; d < count; ++d)
       devices_.emplace_back(static_cast<int32_t>(d), limits.kept_gaps, learnt_ops_);
-    FindFirstDevices();
     ExpectIdle();
-    ExpectPhases(outline.operations);
+    if (!options.from_ns && !options.to_ns) phases_.Expect(wanted_.Operations(outline.operations));
     if (with_idle_samples) idle_samples_ = std::make_unique<IdleSamples>(samples_.all());
   }
 
@@ -135,12 +114,14 @@ class WindowedAnalysis::Impl {
     t.syncs.clear();
     t.events.clear();
     t.overheads.clear();
-    t.untimed = std::move(untimed_);
+    t.untimed = untimed_.Release();
     t.samples = samples_.Release();
-    quoted_calls_ = quoted_.Take(&t);
-    FinishDevices(&result.analysis);
+    const std::vector<int32_t> quoted_calls = quoted_.Take(&t);
+    RunEnd end({wanted_, phases_, verdict_, start_up_, places_, present_, waits_in_steady_,
+                quoted_calls, learnt_ops_, t, devices_, counts_, internal_error_});
+    end.FinishDevices(&result.analysis);
     result.analysis.waits = waits_.Take();
-    JudgeRun(&result.analysis);
+    end.Judge(&result.analysis);
     result.analysis.places = places_.TakeTexts();
     result.analysis.internal_error = std::move(internal_error_);
     if (idle_samples_ != nullptr) {
@@ -193,7 +174,7 @@ class WindowedAnalysis::Impl {
   void AddUntimed(const UntimedOp& op) {
     if (activity_ != nullptr || op.kind == OpKind::kKernel || op.kind == OpKind::kGraph)
       uncounted_.push_back(op);
-    if (op.device >= 0 && InScope(op.process)) {
+    if (op.device >= 0 && wanted_.HasProcess(op.process)) {
       present_[static_cast<size_t>(op.device)] = true;
       DeviceReport& total = devices_[static_cast<size_t>(op.device)].total;
       ++total.untimed;
@@ -201,46 +182,16 @@ class WindowedAnalysis::Impl {
       if (op.timing == 2) ++total.untimed_unfinished;
       if (op.timing == 3) ++total.untimed_invalid;
     }
-    if (untimed_.size() < kMostUntimed) untimed_.push_back(op);
-  }
-
-  bool InScope(int32_t process) const {
-    return process < 0 ? !options_.pid
-                       : !options_.pid ||
-                             now().processes[static_cast<size_t>(process)].pid == *options_.pid;
-  }
-
-  void FindFirstDevices() {
-    first_devices_.assign(now().processes.size(), -1);
-    for (const auto& [process, device] : process_devices_) {
-      if (process < 0 || device < 0) continue;
-      int32_t& first = first_devices_[static_cast<size_t>(process)];
-      if (first < 0 || device < first) first = device;
-    }
+    untimed_.Add(op);
   }
 
   // From the beginning of the user's window on a device is idle until its first operation comes.
   void ExpectIdle() {
     if (!options_.from_ns) return;
-    for (const auto& [process, device] : process_devices_) {
-      if (device >= 0 && IsWanted(process, device))
+    for (const auto& [process, device] : wanted_.process_devices()) {
+      if (device >= 0 && wanted_.Has(process, device))
         devices_[static_cast<size_t>(device)].open_ns = *options_.from_ns;
     }
-  }
-
-  // Devices and processes that are looked at, and no window of the user's.
-  void ExpectPhases(const std::vector<uint64_t>& operations) {
-    if (options_.from_ns || options_.to_ns) return;
-    uint64_t expected = 0;
-    for (size_t i = 0; i < std::min(operations.size(), process_devices_.size()); ++i) {
-      const auto& [process, device] = process_devices_[i];
-      if (device >= 0 && IsWanted(process, device)) expected += operations[i];
-    }
-    phases_.Expect(expected);
-  }
-
-  bool IsWanted(int32_t process, int32_t device) const {
-    return (!options_.device || *options_.device == device) && InScope(process);
   }
 
   // --- one window -------------------------------------------------------------------------------
@@ -268,7 +219,7 @@ class WindowedAnalysis::Impl {
   void Process(int64_t end_ns, bool last) {
     Timeline& t = now();
     Link();
-    ChooseUntimed();
+    untimed_.Choose(seen_correlation_, &t.untimed);
     ChooseSamples(end_ns, last);
     Job& job = jobs_[at_];
     job.timeline = &t;
@@ -281,13 +232,13 @@ class WindowedAnalysis::Impl {
     job.cuts.clear();
     job.stretches.clear();
     job.scope.emplace(t, options_);
-    side_.Begin([&] { job.host.emplace(t, first_devices_); });
+    side_.Begin([&] { job.host.emplace(t, wanted_.first_devices()); });
     job.activities = CollectActivity(t, options_, *job.scope, Busy::kLeftOut);
     FindPhases(end_ns, job.activities);
     job.phases = phases_;
     const WindowContext context = ContextOf(job);
     for (DeviceActivity& activity : job.activities) {
-      SetProcesses(*job.scope, &activity);
+      wanted_.SetProcesses(*job.scope, &activity);
       job.stretches.push_back(DeviceOf(activity).FindGaps(context, t, &activity));
     }
     job.waits = WaitsUntil(end_ns);
@@ -412,31 +363,6 @@ class WindowedAnalysis::Impl {
     return calls;
   }
 
-  // What is said of the whole run, and read by Measure() alone: of a window at a time.
-  static void TakeTables(Timeline* from, Timeline* to) {
-    to->strings.swap(from->strings);
-    to->locations.swap(from->locations);
-    to->modules.swap(from->modules);
-    to->stacks.swap(from->stacks);
-    to->sampled.swap(from->sampled);
-    to->marker_names.swap(from->marker_names);
-    to->markers.swap(from->markers);
-  }
-  // The rest, which no window changes.
-  static void CopyTables(const Timeline& from, Timeline* to) {
-    to->inputs = from.inputs;
-    to->processes = from.processes;
-    to->devices = from.devices;
-    to->streams = from.streams;
-    to->threads = from.threads;
-    to->names = from.names;
-    to->shapes = from.shapes;
-    to->copy_shapes = from.copy_shapes;
-    to->symbols = from.symbols;
-    to->blinds = from.blinds;
-    to->losses = from.losses;
-  }
-
   // What is left to do of the window that was measured last. Nothing else touches steps meanwhile.
   void FollowAndCheck() {
     for (const auto& stretch : measured_) {
@@ -474,7 +400,7 @@ class WindowedAnalysis::Impl {
     for (const GpuOp& op : now().ops) {
       if (op.start_ns < previous_ns_) continue;
       if (op.start_ns >= end_ns) break;
-      if (op.device >= 0 && IsWanted(op.process, op.device)) phases_.Count(op.start_ns);
+      if (op.device >= 0 && wanted_.Has(op.process, op.device)) phases_.Count(op.start_ns);
     }
   }
 
@@ -513,16 +439,6 @@ class WindowedAnalysis::Impl {
     for (const UntimedOp& op : t.untimed) AddUntimed(op);
   }
 
-  // Those that may have run by now.
-  void ChooseUntimed() {
-    now().untimed.clear();
-    for (const UntimedOp& op : untimed_) {
-      if (op.process < 0 || op.correlation == 0) continue;
-      if (op.correlation <= seen_correlation_[static_cast<size_t>(op.process)])
-        now().untimed.push_back(op);
-    }
-  }
-
   // As far as records start and calls go on: what a call was made for may be told by a sample of
   // its end, long after any record. Of calls that go on for longer the first samples tell.
   void ChooseSamples(int64_t end_ns, bool last) {
@@ -552,13 +468,6 @@ class WindowedAnalysis::Impl {
       if (!device.over) ns = std::min(ns, device.open_ns);
     }
     return ns;
-  }
-
-  void SetProcesses(const Scope& scope, DeviceActivity* activity) const {
-    for (const auto& [process, device] : process_devices_) {
-      if (device == activity->device && process >= 0 && scope.Contains(process))
-        activity->processes[static_cast<size_t>(process)] = true;
-    }
   }
 
   // A device that is idle for long must not keep the calls of others.
@@ -594,7 +503,7 @@ class WindowedAnalysis::Impl {
     if (options_.from_ns) return *options_.from_ns;
     const auto d = static_cast<int32_t>(&device - devices_.data());
     for (const GpuOp& op : now().ops) {
-      if (op.device == d && InScope(op.process)) return op.start_ns;
+      if (op.device == d && wanted_.HasProcess(op.process)) return op.start_ns;
     }
     return kNever;
   }
@@ -656,7 +565,7 @@ class WindowedAnalysis::Impl {
       rule.ops_from_ns.push_back(device.over ? std::min(from_ns, awaited_ns)
                                              : std::min(from_ns, awaited_ns) - kLookBackNs);
     }
-    DropUntimed();
+    untimed_.Drop(t, devices_);
     Timeline& next = work_[1 - at_].timeline;
     if (next.streams.size() < t.streams.size()) next.streams = t.streams;
     if (next.threads.size() < t.threads.size()) next.threads = t.threads;
@@ -681,170 +590,11 @@ class WindowedAnalysis::Impl {
     for (DeviceInWindows& device : devices_) device.busy.Coarsen(asked);
   }
 
-  template <typename T>
-  static void GiveMemory(std::vector<T>* from, std::vector<T>* to) {
-    from->assign(to->begin(), to->end());
-    from->swap(*to);
-  }
-
-  // Those whose stream has gone on before what is still to be measured.
-  void DropUntimed() {
-    if (untimed_.empty()) return;
-    const Timeline& t = now();
-    std::vector<uint32_t> done(t.streams.size(), 0);
-    for (const GpuOp& op : t.ops) {
-      if (op.stream < 0 || op.device < 0) continue;
-      const DeviceInWindows& device = devices_[static_cast<size_t>(op.device)];
-      if (!device.began || op.start_ns > device.measured_to_ns) continue;
-      uint32_t& correlation = done[static_cast<size_t>(op.stream)];
-      correlation = std::max(correlation, op.correlation);
-    }
-    std::erase_if(untimed_, [&](const UntimedOp& op) {
-      return op.stream < 0 || op.correlation == 0 ||
-             op.correlation < done[static_cast<size_t>(op.stream)];
-    });
-  }
-
-  // --- the result -------------------------------------------------------------------------------
-
-  void FinishDevices(Analysis* analysis) {
-    Timeline& t = now();
-    const Scope scope(t, options_);
-    std::vector<DeviceActivity> activities;
-    for (size_t d = 0; d < devices_.size(); ++d) {
-      DeviceInWindows& device = devices_[d];
-      const bool asked = options_.device && static_cast<size_t>(*options_.device) == d;
-      if (options_.device && !asked) continue;
-      if (!device.began && !present_[d] && !asked) continue;
-      DeviceReport report = device.TakeTotal(places_);
-      report.device = static_cast<int32_t>(d);
-      RenumberQuoted(&report);
-      activities.emplace_back().device = report.device;
-      activities.back().processes.assign(t.processes.size(), false);
-      SetProcesses(scope, &activities.back());
-      device.steps.Finish(t, report.window);
-      analysis->devices.push_back(std::move(report));
-    }
-    AddHelpers(nullptr, analysis);
-    AddSteps(nullptr, analysis);
-    if (phases_.has_begun() && phases_.is_over()) later_ = AnalyseSteady(*analysis);
-    for (DeviceReport& report : analysis->devices) {
-      devices_[static_cast<size_t>(report.device)].gaps.Take(&t, &report);
-    }
-    CheckTotals(*analysis);
-    analysis->blind_ns = BlindNs(t, activities, analysis->devices);
-  }
-
-  void RenumberQuoted(DeviceReport* report) const {
-    for (CauseTotal& cause : report->causes) {
-      for (SiteTotal& site : cause.sites) {
-        if (site.example_call < -1)
-          site.example_call = quoted_calls_[static_cast<size_t>(-2 - site.example_call)];
-      }
-    }
-  }
-
-  // Of the run, or of a part of it. All samples are looked at, and no record: what helpers did is
-  // theirs alone.
-  void AddHelpers(const Window* within, Analysis* analysis) const {
-    const Timeline& t = now();
-    if (t.samples.empty()) return;
-    const HostView host(t);
-    const HostEvidence evidence(t, host);
-    for (DeviceReport& report : analysis->devices) {
-      const DeviceInWindows& device = devices_[static_cast<size_t>(report.device)];
-      std::vector<GilWait> gil_waits;
-      for (const GilWait& wait : device.carry.gil_waits) {
-        const int64_t ns = t.samples[static_cast<size_t>(wait.sample)].time_ns;
-        if (within == nullptr || (ns >= within->start_ns && ns < within->end_ns))
-          gil_waits.push_back(wait);
-      }
-      for (GapPart part : device.helped) {
-        if (within != nullptr) {
-          part.begin_ns = std::max(part.begin_ns, within->start_ns);
-          part.end_ns = std::min(part.end_ns, within->end_ns);
-        }
-        if (part.begin_ns < part.end_ns) report.parts.push_back(part);
-      }
-      AddMeanwhile(t, evidence, places_, gil_waits, &report);
-      report.parts.clear();
-    }
-  }
-
-  void AddSteps(const Window* within, Analysis* analysis) {
-    for (const DeviceReport& report : analysis->devices) {
-      const DeviceInWindows& device = devices_[static_cast<size_t>(report.device)];
-      GpuOp first_op = {};
-      DeviceSteps steps = device.steps.Steps(within, places_.texts(), &first_op);
-      if (!steps.steps.empty() && within == nullptr) {
-        steps.first_op = static_cast<int32_t>(now().ops.size());
-        now().ops.push_back(first_op);
-      }
-      if (within == nullptr) {
-        counts_.other_loops += device.steps.other_loops();
-        counts_.steps_not_listed += steps.count - steps.steps.size();
-        if (device.steps.learnt_a_part()) counts_.steps_learnt = learnt_ops_;
-      }
-      analysis->steps.push_back(std::move(steps));
-    }
-  }
-
-  void CheckTotals(const Analysis& analysis) {
-    for (const DeviceReport& report : analysis.devices) {
-      int64_t causes_ns = 0;
-      for (const CauseTotal& cause : report.causes) causes_ns += cause.total_ns;
-      const int64_t breakdown_ns =
-          report.compute_ns + report.communication_ns + report.copy_ns + report.idle_ns;
-      if (!internal_error_.empty()) return;
-      if (causes_ns != report.idle_ns || report.busy_ns + report.idle_ns != report.window.span() ||
-          breakdown_ns != report.window.span()) {
-        internal_error_ = "the windows of the run do not add up";
-      }
-    }
-  }
-
-  // --- the verdict ------------------------------------------------------------------------------
-
-  // As Analyse() does.
-  void JudgeRun(Analysis* analysis) {
-    const Timeline& t = now();
-    // JudgeWarmUp() names one.
-    analysis->places = places_.texts();
-    const Window& steady = phases_.steady();
-    int64_t outside_ns = 0;
-    for (const DeviceReport& report : analysis->devices) outside_ns += report.idle_ns;
-    for (const DeviceReport& report : later_.devices) outside_ns -= report.idle_ns;
-    if (later_.devices.empty() || !IsWorthLeavingOut(*analysis, steady, outside_ns)) {
-      analysis->verdict = Judge(t, *analysis, verdict_.Take(t, *analysis, nullptr));
-    } else if (const auto warm_up = JudgeWarmUp(*analysis, later_, start_up_)) {
-      analysis->verdict = *warm_up;
-    } else {
-      analysis->verdict = Judge(t, later_, verdict_.Take(t, later_, &steady), JudgedPart::kSteady);
-      analysis->verdict.steady = steady;
-      analysis->verdict.left_out = LeftOutText(*analysis, steady, start_up_.gaps_ns);
-    }
-  }
-
-  Analysis AnalyseSteady(const Analysis& whole) {
-    const Window& steady = phases_.steady();
-    Analysis later;
-    for (const DeviceReport& of_run : whole.devices) {
-      DeviceReport report = devices_[static_cast<size_t>(of_run.device)].TakeSteady(places_);
-      report.device = of_run.device;
-      RenumberQuoted(&report);
-      later.devices.push_back(std::move(report));
-    }
-    AddHelpers(&steady, &later);
-    AddSteps(&steady, &later);
-    later.waits = waits_in_steady_;
-    return later;
-  }
-
   const Options options_;
   const WindowLimits limits_;
   size_t learnt_ops_ = 0;  // of each device
   ActivityCounter* const activity_;
-  const std::vector<std::pair<int32_t, int32_t>> process_devices_;
+  const WantedDevices wanted_;
   Timeline& now() { return work_[at_].timeline; }
   const Timeline& now() const { return work_[at_].timeline; }
 
@@ -864,17 +614,14 @@ class WindowedAnalysis::Impl {
   std::vector<uint32_t> seen_correlation_;
   std::vector<bool> to_come_;
   std::vector<bool> communication_names_;
-  std::vector<int32_t> first_devices_;  // HostView
-  std::vector<UntimedOp> untimed_;
+  UntimedOps untimed_;
   WaitRows waits_;
   WaitRows::Map waits_before_;  // when the steady part began
   std::vector<WaitRow> waits_in_steady_;
   KeptCalls quoted_;
-  std::vector<int32_t> quoted_calls_;  // by number
   RunPhases phases_;
   VerdictCounts verdict_;
   StartUp start_up_;
-  Analysis later_;  // of the steady part; no devices: there is none
   RecordCounts counts_;
   std::string internal_error_;
   int64_t previous_ns_ = kLongAgo;

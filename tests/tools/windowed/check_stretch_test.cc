@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tools/windowed/device_in_windows.h"
+#include "tools/windowed/sums/device_in_windows.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -5,8 +5,8 @@
 // operations there will be is known from the outline, so that the ones at which the steady part
 // begins and ends are known when they come by. Operations without usable times that the outline
 // counts as timed (their columns are damaged, or of another clock) shift the borders by as many.
-#ifndef GPUPROBE_TOOLS_WINDOWED_RUN_PHASES_H_
-#define GPUPROBE_TOOLS_WINDOWED_RUN_PHASES_H_
+#ifndef GPUPROBE_TOOLS_WINDOWED_SUMS_RUN_PHASES_H_
+#define GPUPROBE_TOOLS_WINDOWED_SUMS_RUN_PHASES_H_
 
 #include <cstdint>
 #include <limits>
@@ -54,4 +54,4 @@ class RunPhases {
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_WINDOWED_RUN_PHASES_H_
+#endif  // GPUPROBE_TOOLS_WINDOWED_SUMS_RUN_PHASES_H_

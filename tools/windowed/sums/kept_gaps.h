@@ -3,8 +3,8 @@
 //
 // The longest gaps of a run that is read in windows, with the records that name them: what a report
 // shows of a gap once its window is gone.
-#ifndef GPUPROBE_TOOLS_WINDOWED_KEPT_GAPS_H_
-#define GPUPROBE_TOOLS_WINDOWED_KEPT_GAPS_H_
+#ifndef GPUPROBE_TOOLS_WINDOWED_SUMS_KEPT_GAPS_H_
+#define GPUPROBE_TOOLS_WINDOWED_SUMS_KEPT_GAPS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -58,4 +58,4 @@ class KeptCalls {
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_WINDOWED_KEPT_GAPS_H_
+#endif  // GPUPROBE_TOOLS_WINDOWED_SUMS_KEPT_GAPS_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "tools/windowed/verdict_counts.h"
+#include "tools/windowed/sums/verdict_counts.h"
 
 #include <algorithm>
 #include <limits>

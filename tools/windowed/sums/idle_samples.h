@@ -3,8 +3,8 @@
 //
 // Whether every device of a run was idle when each host sample was taken, from gaps that come and
 // go: 5 bytes a sample.
-#ifndef GPUPROBE_TOOLS_WINDOWED_IDLE_SAMPLES_H_
-#define GPUPROBE_TOOLS_WINDOWED_IDLE_SAMPLES_H_
+#ifndef GPUPROBE_TOOLS_WINDOWED_SUMS_IDLE_SAMPLES_H_
+#define GPUPROBE_TOOLS_WINDOWED_SUMS_IDLE_SAMPLES_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -50,4 +50,4 @@ class IdleSamples {
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_WINDOWED_IDLE_SAMPLES_H_
+#endif  // GPUPROBE_TOOLS_WINDOWED_SUMS_IDLE_SAMPLES_H_

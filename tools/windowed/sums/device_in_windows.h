@@ -4,8 +4,8 @@
 // One device of a run that is read in windows: stretch by stretch it is measured as MeasureDevice()
 // and AttributeGaps() do a whole run, and the stretches are added up, for the run and for its
 // steady part.
-#ifndef GPUPROBE_TOOLS_WINDOWED_DEVICE_IN_WINDOWS_H_
-#define GPUPROBE_TOOLS_WINDOWED_DEVICE_IN_WINDOWS_H_
+#ifndef GPUPROBE_TOOLS_WINDOWED_SUMS_DEVICE_IN_WINDOWS_H_
+#define GPUPROBE_TOOLS_WINDOWED_SUMS_DEVICE_IN_WINDOWS_H_
 
 #include <cstdint>
 #include <limits>
@@ -21,11 +21,11 @@
 #include "tools/timeline/device_activity.h"
 #include "tools/timeline/host_view.h"
 #include "tools/timeline/interval_set.h"
-#include "tools/windowed/idle_samples.h"
-#include "tools/windowed/kept_gaps.h"
-#include "tools/windowed/run_phases.h"
 #include "tools/windowed/steps/step_tracker.h"
-#include "tools/windowed/verdict_counts.h"
+#include "tools/windowed/sums/idle_samples.h"
+#include "tools/windowed/sums/kept_gaps.h"
+#include "tools/windowed/sums/run_phases.h"
+#include "tools/windowed/sums/verdict_counts.h"
 
 namespace gpuprobe::tools {
 
@@ -121,4 +121,4 @@ class DeviceInWindows {
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_WINDOWED_DEVICE_IN_WINDOWS_H_
+#endif  // GPUPROBE_TOOLS_WINDOWED_SUMS_DEVICE_IN_WINDOWS_H_

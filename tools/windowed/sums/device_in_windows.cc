@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "tools/windowed/device_in_windows.h"
+#include "tools/windowed/sums/device_in_windows.h"
 
 #include <algorithm>
 #include <utility>

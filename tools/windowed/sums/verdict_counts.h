@@ -5,8 +5,8 @@
 // run and for its steady part. How long collectives waited for a rank is told from the counts of
 // their durations, which are exact up to 1,024 different ones of a kernel and within one part in
 // 128 beyond.
-#ifndef GPUPROBE_TOOLS_WINDOWED_VERDICT_COUNTS_H_
-#define GPUPROBE_TOOLS_WINDOWED_VERDICT_COUNTS_H_
+#ifndef GPUPROBE_TOOLS_WINDOWED_SUMS_VERDICT_COUNTS_H_
+#define GPUPROBE_TOOLS_WINDOWED_SUMS_VERDICT_COUNTS_H_
 
 #include <array>
 #include <cstddef>
@@ -71,4 +71,4 @@ class VerdictCounts {
 
 }  // namespace gpuprobe::tools
 
-#endif  // GPUPROBE_TOOLS_WINDOWED_VERDICT_COUNTS_H_
+#endif  // GPUPROBE_TOOLS_WINDOWED_SUMS_VERDICT_COUNTS_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
-#include "tools/windowed/kept_gaps.h"
+#include "tools/windowed/sums/kept_gaps.h"
 
 #include <algorithm>
 #include <utility>
