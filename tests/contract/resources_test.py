@@ -148,8 +148,9 @@ until = time.monotonic() + 60
 while len(found) < 2 and time.monotonic() < until:
     for task in os.listdir("/proc/self/task"):
         name = open("/proc/self/task/%s/comm" % task).read().strip()
-        if name.startswith("gpuprobe") and room(task) > 0:
-            found[name] = room(task) >> 10
+        bytes = room(task) if name.startswith("gpuprobe") else 0
+        if bytes > 0:
+            found[name] = bytes >> 10
     time.sleep(0.01)
 print(*found.values())
 """

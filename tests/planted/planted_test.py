@@ -16,8 +16,9 @@ import run_planted  # noqa: E402
 
 BUILD = pathlib.Path(os.environ["GPUPROBE_TEST_BUILD_DIR"])
 # All this happens in real time. A machine that is busy with something else plants a bottleneck of its own, which
-# the workload sees: its thread is ready to run and does not. Such runs prove nothing.
-STARVED_AT_MOST = 0.25
+# the workload sees: its thread is ready to run and does not. Such runs prove nothing. (With 0.18 half of the
+# warm-up's idle time lay in what was taken for the steady part.)
+STARVED_AT_MOST = 0.15
 TRIES = 3
 
 
