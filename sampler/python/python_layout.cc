@@ -8,7 +8,7 @@ namespace gpuprobe::sampler {
 namespace {
 
 // interval, last_holder, locked, switch_number, then two condition variables and two mutexes of
-// glibc: the same from 3.9 to 3.14 without Py_GIL_DISABLED.
+// glibc: the same from 3.9 to 3.15 without Py_GIL_DISABLED.
 constexpr uint32_t kGilLastHolder = 8;
 constexpr uint32_t kGilLocked = 16;
 constexpr uint32_t kGilBytes = 208;
@@ -155,12 +155,21 @@ constexpr PythonLayout kPython312 = {
     .bytes_begin = 32,
 };
 
-// Indices into the published table, in words, where 3.13 and 3.14 differ; what follows keeps the
+// Indices into the published table, in words, where the versions differ; what follows keeps the
 // order of the fields within each group.
 struct PublishedGroups {
   int interpreter, thread, frame, code, bytes, text;
   int threads_head, ceval_gil;
+  int thread_ids;  // thread_id, native_thread_id, datastack_chunk
 };
+// Not published: fields of structures that only the interpreter sees.
+struct UnpublishedOffsets {
+  uint32_t monitoring_before_traceable;  // _co_monitoring, counted back from _co_firsttraceable
+  uint32_t monitoring_lines;             // in what it points to
+};
+constexpr UnpublishedOffsets kUnpublished313 = {8, 32};
+constexpr UnpublishedOffsets kUnpublished314 = {16, 96};
+constexpr UnpublishedOffsets kUnpublished315 = {16, 104};
 constexpr PublishedGroups kGroups313 = {.interpreter = 6,
                                         .thread = 19,
                                         .frame = 28,
@@ -168,7 +177,8 @@ constexpr PublishedGroups kGroups313 = {.interpreter = 6,
                                         .bytes = 64,
                                         .text = 67,
                                         .threads_head = 9,
-                                        .ceval_gil = 14};
+                                        .ceval_gil = 14,
+                                        .thread_ids = 24};
 constexpr PublishedGroups kGroups314 = {.interpreter = 6,
                                         .thread = 22,
                                         .frame = 31,
@@ -176,7 +186,18 @@ constexpr PublishedGroups kGroups314 = {.interpreter = 6,
                                         .bytes = 74,
                                         .text = 77,
                                         .threads_head = 9,
-                                        .ceval_gil = 15};
+                                        .ceval_gil = 15,
+                                        .thread_ids = 27};
+// With base_frame and two fields for profilers behind the thread's current_frame.
+constexpr PublishedGroups kGroups315 = {.interpreter = 6,
+                                        .thread = 22,
+                                        .frame = 39,
+                                        .code = 47,
+                                        .bytes = 86,
+                                        .text = 89,
+                                        .threads_head = 9,
+                                        .ceval_gil = 15,
+                                        .thread_ids = 30};
 
 // Nothing that we know is larger: an interpreter state has 200 KB in 3.13.
 constexpr uint64_t kMaxPublishedOffset = 1 << 24;
@@ -240,11 +261,19 @@ constexpr OpcodeSet kCalls313 =
 constexpr OpcodeSet kCalls314 =
     Opcodes({73,  43,  70,  52,  4,   55,  146, 147, 148, 149, 150, 152, 154,
              155, 156, 157, 158, 159, 160, 163, 164, 165, 237, 250, 251, 252});
+// IMPORT_NAME, WITH_EXCEPT_START, FOR_ITER, CALL, CALL_FUNCTION_EX, CALL_KW, CALL_BUILTIN_*,
+// CALL_EX_NON_PY_GENERAL, CALL_ISINSTANCE, CALL_KW_NON_PY, CALL_LEN to CALL_NON_PY_GENERAL,
+// CALL_STR_1, CALL_TUPLE_1, CALL_TYPE_1, INSTRUMENTED_FOR_ITER, _CALL, _CALL_KW, _CALL_FUNCTION_EX.
+// (FOR_ITER_VIRTUAL is for types of the interpreter's own, as FOR_ITER_LIST is.)
+constexpr OpcodeSet kCalls315 =
+    Opcodes({72,  41,  68,  50,  4,   53,  147, 148, 149, 150, 151, 153, 155, 157,
+             158, 159, 160, 161, 162, 163, 166, 167, 168, 236, 249, 250, 251});
 // Those of them that are specialised for nothing.
 constexpr OpcodeSet kAnyCalls311 = Opcodes({108, 53, 49, 142, 171, 22});
 constexpr OpcodeSet kAnyCalls312 = Opcodes({108, 53, 49, 93, 142, 171, 241, 244, 248});
 constexpr OpcodeSet kAnyCalls313 = Opcodes({75, 2, 44, 72, 53, 54, 57, 244, 245, 246, 243});
 constexpr OpcodeSet kAnyCalls314 = Opcodes({73, 43, 70, 52, 4, 55, 237, 250, 251, 252});
+constexpr OpcodeSet kAnyCalls315 = Opcodes({72, 41, 68, 50, 4, 53, 236, 249, 250, 251});
 
 }  // namespace
 
@@ -271,7 +300,7 @@ uint32_t PublishedPythonVersion(const uint8_t* bytes) {
 
 bool PublishedPythonLayout(const uint8_t* bytes, PythonLayout* out, const char** reason) {
   const int minor = PublishedPythonVersion(bytes) >> 16 & 0xFF;
-  if (minor != 13 && minor != 14) {
+  if (minor < 13 || minor > kMaxPythonMinor) {
     *reason = "this Python version is not known";
     return false;
   }
@@ -280,7 +309,12 @@ bool PublishedPythonLayout(const uint8_t* bytes, PythonLayout* out, const char**
     *reason = "a free-threaded Python is not supported";
     return false;
   }
-  const PublishedGroups& groups = minor == 13 ? kGroups313 : kGroups314;
+  const PublishedGroups& groups = minor == 13   ? kGroups313
+                                  : minor == 14 ? kGroups314
+                                                : kGroups315;
+  const UnpublishedOffsets& unpublished = minor == 13   ? kUnpublished313
+                                          : minor == 14 ? kUnpublished314
+                                                        : kUnpublished315;
   PythonLayout layout = {};
   layout.minor = minor;
   layout.runtime_finalizing = words.Offset(4);
@@ -299,9 +333,9 @@ bool PublishedPythonLayout(const uint8_t* bytes, PythonLayout* out, const char**
   layout.thread_next = words.Offset(groups.thread + 2);
   layout.thread_interpreter = words.Offset(groups.thread + 3);
   layout.thread_frame = words.Offset(groups.thread + 4);
-  layout.thread_pthread = words.Offset(groups.thread + 5);
-  layout.thread_native_id = words.Offset(groups.thread + 6);
-  layout.thread_datastack = words.Offset(groups.thread + 7);
+  layout.thread_pthread = words.Offset(groups.thread_ids);
+  layout.thread_native_id = words.Offset(groups.thread_ids + 1);
+  layout.thread_datastack = words.Offset(groups.thread_ids + 2);
   layout.thread_bytes =
       8 + Max(Max(layout.thread_next, layout.thread_interpreter),
               Max(Max(layout.thread_frame, layout.thread_native_id), layout.thread_datastack));
@@ -318,13 +352,13 @@ bool PublishedPythonLayout(const uint8_t* bytes, PythonLayout* out, const char**
   layout.code_line_table = words.Offset(groups.code + 4);
   layout.code_first_line = words.Offset(groups.code + 5);
   layout.code_instructions = words.Offset(groups.code + 9);
-  // Not published. In 3.11 to 3.14 the instructions come after co_extra and, before it,
+  // Not published. In 3.11 to 3.15 the instructions come after co_extra and, before it,
   // _co_firsttraceable; co_version is the last of the ints before co_localsplusnames, five ints
   // after co_firstlineno and the two of stack and frame size.
   layout.code_first_traceable = layout.code_instructions - 16;
   layout.code_version = layout.code_first_line + 24;
-  layout.code_monitoring = minor == 13 ? layout.code_first_traceable - 8 : kNoOffset;
-  layout.monitoring_lines = minor == 13 ? 32 : kNoOffset;
+  layout.code_monitoring = layout.code_first_traceable - unpublished.monitoring_before_traceable;
+  layout.monitoring_lines = unpublished.monitoring_lines;
   layout.code_bytes = 8 + Max(Max(layout.code_file, layout.code_name),
                               Max(layout.code_line_table, layout.code_first_traceable));
   layout.bytes_begin = words.Offset(groups.bytes + 2);
@@ -360,6 +394,8 @@ bool IsPythonCallOpcode(int minor, uint8_t opcode) {
       return kCalls313.Has(opcode);
     case 14:
       return kCalls314.Has(opcode);
+    case 15:
+      return kCalls315.Has(opcode);
     default:
       return false;
   }
@@ -375,11 +411,13 @@ bool MayCallPython(int minor, uint8_t opcode) {
       return kAnyCalls313.Has(opcode);
     case 14:
       return kAnyCalls314.Has(opcode);
+    case 15:
+      return kAnyCalls315.Has(opcode);
     default:
       return true;
   }
 }
 
-uint8_t LineTracingOpcode(int minor) { return minor >= 12 ? 254 : 0; }
+uint8_t LineTracingOpcode(int minor) { return minor >= 15 ? 253 : minor >= 12 ? 254 : 0; }
 
 }  // namespace gpuprobe::sampler

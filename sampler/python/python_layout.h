@@ -15,7 +15,7 @@
 namespace gpuprobe::sampler {
 
 inline constexpr int kMinPythonMinor = 9;
-inline constexpr int kMaxPythonMinor = 14;
+inline constexpr int kMaxPythonMinor = 15;
 inline constexpr uint32_t kNoOffset = UINT32_MAX;
 
 // The most that is read of one object, so that buffers have a size. Larger offsets are refused.
@@ -23,8 +23,8 @@ inline constexpr uint32_t kMaxThreadStateBytes = 384;
 inline constexpr uint32_t kMaxFrameBytes = 128;
 inline constexpr uint32_t kMaxCodeBytes = 256;
 
-// The bytes of a published table that are read: 3.14's is the longest known.
-inline constexpr size_t kDebugOffsetsBytes = 81 * sizeof(uint64_t);
+// The bytes of a published table that are read: 3.15's is the longest known.
+inline constexpr size_t kDebugOffsetsBytes = 93 * sizeof(uint64_t);
 
 struct PythonLayout {
   int minor;
@@ -72,8 +72,9 @@ struct PythonLayout {
   uint32_t code_instructions;     // 3.11+: begin in the object; before: pointer to a bytes object
   uint32_t code_first_traceable;  // 3.11+; else kNoOffset
   uint32_t code_version;          // 3.12+: unique for every code object ever made; else kNoOffset
-  // While lines are traced: _co_monitoring, in it the list of what was replaced, two bytes for each
-  // code unit, the first being the opcode. 3.12 and 3.13; else kNoOffset.
+  // While lines are traced: _co_monitoring, in it the list of what was replaced, an entry for each
+  // code unit that begins with the opcode. Entries have two bytes in 3.12 and 3.13; from 3.14 on
+  // the list begins with a byte that says how many. Before 3.12: kNoOffset.
   uint32_t code_monitoring;
   uint32_t monitoring_lines;
   uint32_t code_bytes;
@@ -89,7 +90,7 @@ struct PythonLayout {
 // The constants for 3.`minor`; nullptr unless 9 to 12.
 const PythonLayout* FixedPythonLayout(int minor);
 
-// From the table that 3.13 and 3.14 publish at the head of _PyRuntime. `bytes` holds
+// From the table that 3.13 to 3.15 publish at the head of _PyRuntime. `bytes` holds
 // kDebugOffsetsBytes. False, with a sentence in `reason`, for a free-threaded build or numbers that
 // cannot be.
 [[nodiscard]] bool PublishedPythonLayout(const uint8_t* bytes, PythonLayout* out,

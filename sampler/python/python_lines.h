@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// From an instruction to its source line: the three encodings that CPython 3.9 to 3.14 use. The
+// From an instruction to its source line: the three encodings that CPython 3.9 to 3.15 use. The
 // tables may be torn or rubbish: whatever the bytes, the functions end and stay inside `table`.
 #ifndef GPUPROBE_SAMPLER_PYTHON_PYTHON_LINES_H_
 #define GPUPROBE_SAMPLER_PYTHON_PYTHON_LINES_H_

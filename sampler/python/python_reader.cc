@@ -119,6 +119,7 @@ struct PythonReader::State {
   Read ReadThread(size_t index, LocationTable* table, PythonStack* out);
   Read Describe(PythonStack* out);
   bool InCFunction(const PythonFrame& frame, int64_t offset, uint8_t opcode);
+  bool ReadReplaced(uint64_t code, int64_t offset, uint8_t* opcode) const;
 };
 
 namespace {
@@ -484,18 +485,28 @@ bool PythonReader::BeginLook() {
 
 // --- Stacks -----------------------------------------------------------------------------------
 
+// What the opcode of line tracing at that place stands for.
+bool PythonReader::State::ReadReplaced(uint64_t code, int64_t offset, uint8_t* opcode) const {
+  const PythonLayout& layout = runtime.layout;
+  uint64_t monitoring = 0, lines = 0;
+  if (layout.code_monitoring == kNoOffset ||
+      !memory->ReadValue(code + layout.code_monitoring, &monitoring) ||
+      !memory->ReadValue(monitoring + layout.monitoring_lines, &lines)) {
+    return false;
+  }
+  const auto unit = static_cast<uint64_t>(offset) / 2;
+  uint8_t entry_bytes = 2;
+  if (layout.minor >= 14) {
+    // An opcode, and a line in one to four bytes.
+    if (!memory->ReadValue(lines++, &entry_bytes) || entry_bytes < 2 || entry_bytes > 5) return false;
+  }
+  return memory->ReadValue(lines + unit * entry_bytes, opcode);
+}
+
 bool PythonReader::State::InCFunction(const PythonFrame& frame, int64_t offset, uint8_t opcode) {
   const PythonLayout& layout = runtime.layout;
   const uint8_t tracing = LineTracingOpcode(layout.minor);
-  if (opcode == tracing && tracing != 0) {
-    uint64_t monitoring = 0, lines = 0;
-    if (layout.code_monitoring == kNoOffset ||
-        !memory->ReadValue(frame.code + layout.code_monitoring, &monitoring) ||
-        !memory->ReadValue(monitoring + layout.monitoring_lines, &lines) ||
-        !memory->ReadValue(lines + static_cast<uint64_t>(offset), &opcode)) {
-      return false;
-    }
-  }
+  if (opcode == tracing && tracing != 0 && !ReadReplaced(frame.code, offset, &opcode)) return false;
   // A call of a Python function takes less than the readings until that is the innermost one.
   return IsPythonCallOpcode(layout.minor, opcode) &&
          (walk.stood_still() || !MayCallPython(layout.minor, opcode));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
 //
-// Reads the Python stacks of a process from outside: CPython 3.9 to 3.14 (x86-64), shared, static
+// Reads the Python stacks of a process from outside: CPython 3.9 to 3.15 (x86-64), shared, static
 // or embedded. No Python C-API call, no lock, no GIL: memory is read as bytes (ProcessMemory) by
 // the layouts of each version, or by the offsets that the interpreter publishes (_Py_DebugOffsets,
 // from 3.13 on). The interpreter runs on meanwhile, so every pointer may be stale: all reads are

@@ -55,13 +55,13 @@ inline bool IsElfProgram(const std::string& path) {
   return whole && std::string_view(magic, sizeof(magic)) == "\177ELF";
 }
 
-// Every CPython 3.9 to 3.14 with a GIL that is found on the PATH and in version folders below
+// Every CPython 3.9 to 3.15 with a GIL that is found on the PATH and in version folders below
 // $HOME, one for each binary.
 inline std::vector<Interpreter> FindInterpreters() {
   std::vector<std::string> candidates;
   const auto add_folder = [&](const std::string& folder) {
     for (const char* name : {"python3", "python3.9", "python3.10", "python3.11", "python3.12",
-                             "python3.13", "python3.14"}) {
+                             "python3.13", "python3.14", "python3.15"}) {
       const std::string path = folder + "/" + name;
       if (IsElfProgram(path)) candidates.push_back(path);
     }
@@ -101,7 +101,7 @@ inline std::vector<Interpreter> FindInterpreters() {
                implementation, &free_threaded) != 5) {
       continue;
     }
-    if (minor < 9 || minor > 14 || free_threaded != 0 || std::string(implementation) != "cpython") {
+    if (minor < 9 || minor > 15 || free_threaded != 0 || std::string(implementation) != "cpython") {
       continue;
     }
     found[executable] = {executable, minor, version};

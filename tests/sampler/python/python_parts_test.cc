@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <map>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -116,19 +118,69 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(PythonLines);
 INSTANTIATE_TEST_SUITE_P(, PythonLines, testing::ValuesIn(FindInterpreters()),
                          [](const auto& tested) { return NameOf(tested.param, tested.index); });
 
+// 3.13 and later list their opcodes, specialised and instrumented spellings included.
+std::vector<Interpreter> InterpretersThatListOpcodes() {
+  std::vector<Interpreter> all = FindInterpreters();
+  std::erase_if(all, [](const Interpreter& one) { return one.minor < 13; });
+  return all;
+}
+
+class PythonOpcodes : public testing::TestWithParam<Interpreter> {};
+
+TEST_P(PythonOpcodes, AreTheCallsThatPythonNames) {
+  std::map<std::string, int> number_of;
+  ChildProcess child({GetParam().path, "-c",
+                      "import _opcode_metadata as m\n"
+                      "for name, number in [*m.opmap.items(), *m._specialized_opmap.items()]:\n"
+                      "  if number < 256: print(name, number)\n"});
+  for (std::string line = child.Line(); !line.empty(); line = child.Line()) {
+    const size_t space = line.find(' ');
+    number_of[line.substr(0, space)] = std::stoi(line.substr(space + 1));
+  }
+  ASSERT_GT(number_of.size(), 200u);
+  const int minor = GetParam().minor;
+  EXPECT_EQ(LineTracingOpcode(minor), number_of["INSTRUMENTED_LINE"]);
+  const std::set<std::string> any = {"IMPORT_NAME", "BEFORE_WITH", "WITH_EXCEPT_START", "FOR_ITER",
+                                     "CALL",        "CALL_KW",     "CALL_FUNCTION_EX"};
+  // Specialised for Python functions, or (intrinsics) no calls.
+  const char* const others[] = {"CALL_PY_",      "CALL_BOUND_METHOD_",   "CALL_KW_PY",
+                                "CALL_EX_PY",    "CALL_KW_BOUND_METHOD", "CALL_ALLOC_AND_ENTER_INIT",
+                                "CALL_INTRINSIC"};
+  std::set<int> numbers;
+  for (const auto& [name, number] : number_of) {
+    const bool instrumented = name.starts_with("INSTRUMENTED_");
+    const bool may_call_python = any.contains(instrumented ? name.substr(13) : name);
+    const bool of_others = std::ranges::any_of(
+        others, [&name](const char* prefix) { return name.starts_with(prefix); });
+    const bool call = may_call_python || (name.starts_with("CALL_") && !of_others);
+    const auto opcode = static_cast<uint8_t>(number);
+    EXPECT_EQ(IsPythonCallOpcode(minor, opcode), call) << name << " " << number;
+    EXPECT_EQ(MayCallPython(minor, opcode), may_call_python) << name << " " << number;
+    numbers.insert(number);
+  }
+  for (int number = 0; number < 256; ++number) {
+    if (numbers.contains(number)) continue;
+    EXPECT_FALSE(IsPythonCallOpcode(minor, static_cast<uint8_t>(number))) << number;
+  }
+}
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(PythonOpcodes);
+INSTANTIATE_TEST_SUITE_P(, PythonOpcodes, testing::ValuesIn(InterpretersThatListOpcodes()),
+                         [](const auto& tested) { return NameOf(tested.param, tested.index); });
+
 TEST(PythonLine, EndsWhateverTheTableHolds) {
   std::mt19937 random(7);
   for (int round = 0; round < 2000; ++round) {
     std::vector<uint8_t> table(random() % 300);
     for (uint8_t& byte : table) byte = static_cast<uint8_t>(random());
-    for (const int minor : {9, 10, 11, 12, 13, 14}) {
+    for (const int minor : {9, 10, 11, 12, 13, 14, 15}) {
       PythonLine(minor, table, static_cast<int32_t>(random()),
                  static_cast<int64_t>(random() % 4096));
       PythonLine(minor, table, INT32_MAX, INT64_MAX);
       EXPECT_EQ(PythonLine(minor, table, 12, -2), 12u);
     }
   }
-  for (const int minor : {10, 11, 12, 13, 14}) EXPECT_EQ(PythonLine(minor, {}, 5, 0), 0u);
+  for (const int minor : {10, 11, 12, 13, 14, 15}) EXPECT_EQ(PythonLine(minor, {}, 5, 0), 0u);
 }
 
 std::string Utf8(const void* characters, size_t length, uint32_t kind, size_t room = 64) {
@@ -340,7 +392,7 @@ TEST(PublishedLayout, IsRefusedUnlessItCanBe) {
   const char* reason = "";
   EXPECT_EQ(PublishedPythonVersion(bytes), 0u);
   memcpy(bytes, "xdebugpy", 8);
-  set(1, 0x030F00F0);
+  set(1, 0x031000F0);
   EXPECT_FALSE(PublishedPythonLayout(bytes, &layout, &reason));
   EXPECT_THAT(reason, testing::HasSubstr("not known"));
   set(1, 0x030D01F0);
@@ -351,7 +403,7 @@ TEST(PublishedLayout, IsRefusedUnlessItCanBe) {
   set(2, 0);
   std::mt19937_64 random(3);
   for (int round = 0; round < 3000; ++round) {
-    for (int i = 3; i < 81; ++i) set(i, random() >> (round % 64));
+    for (int i = 3; i < int{kDebugOffsetsBytes / 8}; ++i) set(i, random() >> (round % 64));
     if (!PublishedPythonLayout(bytes, &layout, &reason)) continue;
     EXPECT_LE(layout.thread_bytes, kMaxThreadStateBytes);
     EXPECT_LE(layout.frame_bytes, kMaxFrameBytes);
