@@ -18,7 +18,7 @@ target_link_libraries(gpuprobe_markers PRIVATE gpuprobe_format PUBLIC absl::flat
 gpuprobe_offline_library(gpuprobe_loader
   load/trace_loader.cc load/damage_words.cc load/file_loader.cc load/frame_prefetcher.cc load/load_batches.cc
   load/late_waits.cc load/load_ids.cc load/load_samples.cc load/record_order.cc load/link_calls.cc load/capture_facts.cc
-  load/input_files.cc load/loss_causes.cc load/several_runs.cc load/foreign_files.cc)
+  load/input_files.cc load/loss_causes.cc load/several_runs.cc load/foreign_files.cc load/unread_python.cc)
 target_link_libraries(gpuprobe_loader PUBLIC gpuprobe_proto_read absl::status absl::statusor
                       PRIVATE gpuprobe_import gpuprobe_import_nsys gpuprobe_markers gpuprobe_analysis
                       gpuprobe_format absl::flat_hash_map absl::strings Threads::Threads)
