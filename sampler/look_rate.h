@@ -65,7 +65,7 @@ class LookRate {
   int64_t budget_ppm_ = kBudgetPpm;
   int64_t credit_ns_ = kCreditNs;
   int64_t window_begin_ns_ = 0, quiet_since_ns_ = 0;  // the latter 0: something has run
-  int64_t needed_ = 0;  // slowdown in permille that would fit, of late; 0: not known
+  int64_t needed_ = 0;   // slowdown in permille that would fit, of late; 0: not known
   int64_t debt_ns_ = 0;  // spent beyond what the rate aims at, and not saved since
   uint32_t slowdown_ = 1'000, told_ = 1'000;
   uint32_t busy_stride_ = 1, quiet_stride_ = 1;

@@ -20,7 +20,7 @@ gpuprobe_offline_library(gpuprobe_loader
   load/capture_facts.cc load/damage_words.cc load/loss_causes.cc
   load/files/foreign_files.cc load/files/input_files.cc load/files/several_runs.cc
   load/records/link_calls.cc load/records/record_order.cc
-  load/samples/late_waits.cc load/samples/load_samples.cc)
+  load/samples/late_waits.cc load/samples/load_samples.cc load/samples/unread_python.cc)
 target_link_libraries(gpuprobe_loader PUBLIC gpuprobe_proto_read absl::status absl::statusor
                       PRIVATE gpuprobe_import gpuprobe_import_nsys gpuprobe_markers gpuprobe_analysis
                       gpuprobe_format absl::flat_hash_map absl::strings Threads::Threads)

@@ -10,6 +10,7 @@ import glob
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -27,6 +28,7 @@ BUILD = pathlib.Path(os.environ["GPUPROBE_TEST_BUILD_DIR"])
 RUN_SIM = SOURCE / "tests" / "sim" / "run-sim"
 EINTR_HOST = BUILD / "tests" / "planted" / "eintr_host"
 HOSTILE = HERE / "hostile_python.py"
+SIM_PLANTED = HERE / "sim_planted.py"
 HOSTILE_EXIT_CODE = 23
 TIMEOUT_S = 120
 OLDEST = (3, 9)
@@ -108,6 +110,39 @@ class HostsTest(HostCase):
         self.assertEqual(watched, without)
         self.assert_readable()
 
+    def unknown_python(self):
+        """(path, home) of an interpreter that says it is 3.99: where its table of offsets begins stands the version."""
+        for version, path in sorted(interpreters().items(), reverse=True):
+            if version < (3, 13):
+                break
+            ask = "import sys; print(sys.executable, sys.base_prefix, sys.base_exec_prefix)"
+            program, *home = subprocess.check_output([path, "-c", ask], text=True).split()
+            image = pathlib.Path(program).resolve().read_bytes()
+            table = re.compile(rb"xdebugpy[\x00-\xff]{2}" + bytes([version[1], 3, 0, 0, 0, 0]))
+            if len(table.findall(image)) != 1:
+                continue  # it is in a library of its own
+            at = table.search(image).end() - 6
+            copy = self.folder / "python3.99"
+            copy.write_bytes(image[:at] + b"\x63" + image[at + 1 :])
+            copy.chmod(0o755)
+            return copy, ":".join(home)
+        return None, None
+
+    def test_a_report_on_a_python_of_unknown_version_says_so(self):
+        python, home = self.unknown_python()
+        if python is None:
+            self.skipTest("no CPython here that publishes its offsets and is one file")
+        command, environment = self.arguments([python, SIM_PLANTED, "tokenizing", "1"], True)
+        environment.update(PYTHONHOME=home, PYTHONPATH=str(SOURCE / "tests" / "sim"))
+        code, _, stderr = run_planted.run_bounded(command, environment, TIMEOUT_S)
+        self.assertEqual(code, 0, stderr)
+        report = [BUILD / "dist" / "bin" / "probe-report", self.folder / "run"]
+        summary = json.loads(subprocess.check_output([*report, "--format", "json"]))
+        [notice] = [n for n in summary["notices"] if n.startswith("no lines of Python: ")]
+        self.assertRegex(notice, r"^no lines of Python: this Python version \(3\.99\.\d+\) is not known$")
+        self.assertIn("Python whose lines could not be read", summary["verdict"]["headline"])
+        self.assertIn("! " + notice, subprocess.check_output(report, text=True))
+
     def test_no_blocking_call_is_cut_short(self):
         code, stdout, stderr = self.run_host([EINTR_HOST], True)
         self.assertEqual((code, stderr), (0, ""))
@@ -184,7 +219,7 @@ class HeldUpTest(HostCase):
 
 
 def add_python_tests():
-    versions = set(interpreters()) | {(3, minor) for minor in range(OLDEST[1], 14)}
+    versions = set(interpreters()) | {(3, minor) for minor in range(OLDEST[1], 16)}
     for version in sorted(versions):
 
         def test(self, version=version):

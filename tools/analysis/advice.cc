@@ -131,6 +131,14 @@ std::string AdviceForHost(const SiteTotal& site) {
   return "make " + site.where + " cheaper, or move it off the thread that feeds the GPU";
 }
 
+std::string AdviceForUnreadPython(const std::string& why) {
+  if (why.starts_with("its memory")) {
+    return "let the process read its own memory (process_vm_readv, which a seccomp filter may "
+           "forbid): the report then names the line";
+  }
+  return "record it with CPython 3.9 to 3.15, not free-threaded: the report then names the line";
+}
+
 std::string AdviceForUnsampled(const Timeline& timeline) {
   if (!timeline.samples.empty()) {
     return "find out what the thread does meanwhile (`probe-report gaps` lists the longest)";

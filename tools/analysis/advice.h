@@ -28,6 +28,8 @@ std::string AdviceForInput(const CauseTotal* cause);
 std::string AdviceForStarved(const Timeline& timeline, const CauseTotal* cause,
                              const Meanwhile* helpers);
 std::string AdviceForHost(const SiteTotal& site);
+// `why`: Process::python_unread.
+std::string AdviceForUnreadPython(const std::string& why);
 // The feeding thread was outside CUDA and no sample says what it did.
 std::string AdviceForUnsampled(const Timeline& timeline);
 // Most of the idle time has no cause that can be shown.

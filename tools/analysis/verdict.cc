@@ -488,6 +488,11 @@ class Judgement {
             "the feeding thread waited for work from outside, and nobody in the job was busy",
             "send it more, or give it less of a GPU");
       case Cause::kHostPython:
+        if (const std::string* why = UnreadPython(timeline_, site)) {
+          return Say("host_python", "Python-bound", opening,
+                     "the feeding thread ran Python whose lines could not be read",
+                     AdviceForUnreadPython(*why));
+        }
         return Say("host_python", "Python-bound", opening, "the feeding thread ran Python",
                    AdviceForHost(site));
       case Cause::kHostNative:
@@ -507,6 +512,12 @@ class Judgement {
                      "the feeding thread waited for a lock, as far as can be told",
                      "let whoever holds it do so for less time, or take it" + AtCode(site) +
                          " off the thread that feeds the GPU");
+        }
+        if (const std::string* why = UnreadPython(timeline_, site)) {
+          return Say("host_native", "Host-bound", opening,
+                     "the feeding thread was outside CUDA, in Python whose lines could not be read "
+                     "or in native code that it calls",
+                     AdviceForUnreadPython(*why));
         }
         return Say("host_native", "Host-bound, native code", opening,
                    "the feeding thread was in native code outside CUDA", AdviceForHost(site));

@@ -172,6 +172,14 @@ int64_t BytesReadBefore(const Timeline& timeline, int32_t call) {
   return -1;
 }
 
+const std::string* UnreadPython(const Timeline& timeline, const SiteTotal& site) {
+  if (site.where.find(".py:") != site.where.npos) return nullptr;
+  for (const Process& process : timeline.processes) {
+    if (!process.sampled_only && !process.python_unread.empty()) return &process.python_unread;
+  }
+  return nullptr;
+}
+
 bool IsCode(std::string_view where) {
   return where.find(".py:") != where.npos || where.find(".so") != where.npos;
 }

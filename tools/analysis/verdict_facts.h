@@ -69,6 +69,9 @@ double PageableShare(const Timeline& timeline, const Analysis& analysis);
 // -1: the call before was nothing like that. Tells reading a result from waiting for the end.
 int64_t BytesReadBefore(const Timeline& timeline, int32_t call);
 
+// Why no line of Python shows at that site; nullptr: one does, or none is known to lack.
+const std::string* UnreadPython(const Timeline& timeline, const SiteTotal& site);
+
 // A line of code or a function, as against "cudaMalloc (thread 11 main)".
 bool IsCode(std::string_view where);
 // " at train.py:27 in main"; empty where the place is no code.

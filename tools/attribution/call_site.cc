@@ -92,6 +92,16 @@ bool IsSystemLibrary(std::string_view module) {
 
 }  // namespace
 
+bool IsPythonInterpreter(std::string_view path) {
+  const std::string_view name = BaseName(path);
+  return name.starts_with("python") || name.starts_with("libpython");
+}
+
+bool IsInPythonInterpreter(const Timeline& timeline, const CodeLocation& location) {
+  return location.native && location.file >= 0 &&
+         IsPythonInterpreter(timeline.strings[static_cast<size_t>(location.file)]);
+}
+
 CodeOwner OwnerOfFile(std::string_view file) {
   if (file.starts_with("<")) {
     // A command line, a terminal or a notebook cell; anything else of this form nobody wrote.

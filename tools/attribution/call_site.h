@@ -29,6 +29,11 @@ CodeOwner OwnerOfFile(std::string_view file);
 // "torch/optim/adamw.py" for library files, as much of the path as is theirs; else the whole path.
 std::string_view PathInLibrary(std::string_view file);
 
+// Is a module's path that of an interpreter: "/usr/bin/python3.12", "libpython3.12.so.1.0"?
+bool IsPythonInterpreter(std::string_view path);
+// Native code of one.
+bool IsInPythonInterpreter(const Timeline& timeline, const CodeLocation& location);
+
 class CallSites {
  public:
   // 16 bytes for each node of the timeline's stacks.

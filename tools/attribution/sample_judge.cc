@@ -239,6 +239,7 @@ Cause SampleJudge::Judge(int32_t index) {
   const WaitKind wait = WaitOf(index);
   if (wait == WaitKind::kNone) {
     if (sample.state == HostState::kUnknown && sample.stack < 0) return Cause::kHost;
+    if (RunsUnreadPython(sample)) return Cause::kHostPython;
     const bool native = !HasPython(sample) || (sample.flags & kSampleInCFunction) != 0;
     return native ? Cause::kHostNative : Cause::kHostPython;
   }
@@ -253,6 +254,14 @@ Cause SampleJudge::Judge(int32_t index) {
     default:
       return Cause::kHostNative;
   }
+}
+
+bool SampleJudge::RunsUnreadPython(const HostSample& sample) const {
+  const int32_t process = timeline_.threads[sample.thread].process;
+  if (sample.stack < 0 || process < 0 || timeline_.processes[process].python_unread.empty())
+    return false;
+  const int32_t location = timeline_.stacks[sample.stack].location;
+  return location >= 0 && IsInPythonInterpreter(timeline_, timeline_.locations[location]);
 }
 
 // A lock, as far as can be told: a futex below Python that is in none of the known queues.
@@ -417,7 +426,8 @@ std::string SampleJudge::StateText(int32_t index) const {
       syscall == nullptr ? "blocked" : std::string("blocked in ") + syscall->name;
   switch (WaitOf(index)) {
     case WaitKind::kNone:
-      return (sample.flags & kSampleInCFunction) != 0 ? "in a C function" : "";
+      if ((sample.flags & kSampleInCFunction) != 0) return "in a C function";
+      return RunsUnreadPython(sample) ? "Python, line not read" : "";
     case WaitKind::kSleep:
       if (syscall != nullptr && syscall->does == Does::kPoll && !target.empty())
         return std::string("asleep in ") + syscall->name;

@@ -79,6 +79,8 @@ class SampleJudge {
   bool WorkerIsHeldUp(int32_t process, int64_t ns) const;
   bool AnotherWaitsOutside(const HostSample& sample) const;
   bool HasPython(const HostSample& sample) const { return sites_.PythonOf(sample.stack) >= 0; }
+  // It runs Python of which no line could be read: the interpreter's own code is all that shows.
+  bool RunsUnreadPython(const HostSample& sample) const;
   std::string_view TargetOf(const HostSample& sample) const;
   std::string StateText(int32_t sample) const;
 

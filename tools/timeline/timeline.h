@@ -243,6 +243,8 @@ struct Process {
   uint32_t allowed_cpus = 0;           // 0: not known
   std::string python_version;          // empty: no Python, or not known
   std::vector<std::string> unsampled;  // what the sampler could not look at, and why
+  // Runs Python of which no line could be read: why, "this Python version (3.16.0) is not known".
+  std::string python_unread;
   // Running totals at the end of the trace; 0: not known.
   int64_t wall_ns = 0, user_cpu_ns = 0, system_cpu_ns = 0, children_cpu_ns = 0;
 };

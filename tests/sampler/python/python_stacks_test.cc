@@ -269,6 +269,39 @@ TEST_P(PythonStacks, TellCallsOfCWhileLinesAreTraced) {
   FAIL() << "line " << Frames()[0].line << " in " << Frames()[0].function;
 }
 
+TEST_P(PythonStacks, OfAnImportGoThroughItToTheLineThatNeedsTheModule) {
+  // From 3.15 on that may be the first use of a module that was imported lazily.
+  const bool lazy = GetParam().minor >= 15;
+  Start(std::string("import importlib.util, sys, time\n"
+                    "class Finder:\n"
+                    "  def find_spec(self, name, path, target=None):\n"
+                    "    if name == 'slow': return importlib.util.spec_from_loader(name, self)\n"
+                    "  def create_module(self, spec): return None\n"
+                    "  def exec_module(self, module):\n"
+                    "    print('ready', flush=True)\n"
+                    "    time.sleep(600)\n"
+                    "sys.meta_path.insert(0, Finder())\n") +
+        (lazy ? "lazy import slow\n"
+                "def use():\n"
+                "  return slow.anything\n"
+              : "\n"
+                "def use():\n"
+                "  import slow\n") +
+        "use()\n");
+  usleep(50'000);
+  ASSERT_EQ(Look(child_->pid()), Read::kOk);
+  EXPECT_TRUE(stack_.in_c_function);
+  const std::vector<TextFrame> frames = Frames();
+  ASSERT_GE(frames.size(), 4u);
+  EXPECT_EQ(frames[0].line, 8u);
+  const TextFrame& user = frames[frames.size() - 2];
+  EXPECT_TRUE(user.function == "use" && user.line == 12) << user.function << ":" << user.line;
+  EXPECT_EQ(frames.back().line, 13u);
+  for (size_t i = 1; i + 2 < frames.size(); ++i) {
+    EXPECT_TRUE(frames[i].file.starts_with("<frozen importlib")) << frames[i].file;
+  }
+}
+
 TEST_P(PythonStacks, OfDeepRecursionAreCut) {
   Start(
       "import sys, threading, time\n"

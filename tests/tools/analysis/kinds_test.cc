@@ -260,6 +260,36 @@ TEST(Kinds, HostNative) {
             "write in the background, or less often at train.py:55 in save");
 }
 
+// What shows of Python that could not be read is the interpreter's own code.
+TEST(Kinds, PythonThatWasNotReadIsNotCalledNativeCode) {
+  Made python(Cause::kHostPython, "python3.16+0x44ca63", "Python, line not read");
+  python.timeline.processes[0].python_unread = "this Python version (3.16.0) is not known";
+  Verdict v = python.Judged();
+  EXPECT_EQ(v.kind, "host_python");
+  EXPECT_TRUE(v.headline.starts_with("Python-bound: ")) << v.headline;
+  EXPECT_TRUE(Contains(v.headline, "the feeding thread ran Python whose lines could not be read."))
+      << v.headline;
+  EXPECT_EQ(
+      v.action,
+      "record it with CPython 3.9 to 3.15, not free-threaded: the report then names the line");
+  Made native(Cause::kHostNative, "libtorch_cpu.so+0x1a2b");
+  native.timeline.processes[0].python_unread = "its memory cannot be read (EPERM)";
+  v = native.Judged();
+  EXPECT_EQ(v.kind, "host_native");
+  EXPECT_TRUE(v.headline.starts_with("Host-bound: ")) << v.headline;
+  EXPECT_TRUE(Contains(v.headline,
+                       "in Python whose lines could not be read or in native code that it calls."))
+      << v.headline;
+  EXPECT_TRUE(Contains(v.action, "process_vm_readv")) << v.action;
+  // A line that shows is another process's.
+  native.cause().sites[0].where = "train.py:39 in parse";
+  EXPECT_TRUE(native.Judged().headline.starts_with("Host-bound, native code: "));
+  // What workers could not be read does not change what the feeding thread did.
+  native.cause().sites[0].where = "libtorch_cpu.so+0x1a2b";
+  native.timeline.processes[0].sampled_only = true;
+  EXPECT_TRUE(native.Judged().headline.starts_with("Host-bound, native code: "));
+}
+
 // A loop of bytecode that calls small C functions: one line, two causes.
 TEST(Kinds, PythonAndNativeCodeOfOneLineAreOneFinding) {
   for (const auto& [cause, other, words] :

@@ -188,6 +188,23 @@ TEST_F(HostTime, RunningWithoutPythonIsHostNative) {
   EXPECT_EQ(Only(), "host_native libloop.so+0x1a2b | ");
 }
 
+TEST_F(HostTime, RunningInAnInterpreterWhoseLinesAreNotReadIsHostPython) {
+  b_.t.processes[0].python_unread = "this Python version (3.16.0) is not known";
+  Look(50, HostState::kRunning, b_.Stack({"/usr/bin/python3.16+0x44ca63"}));
+  EXPECT_EQ(Only(), "host_python python3.16+0x44ca63 | Python, line not read");
+}
+
+TEST_F(HostTime, RunningInAnotherLibraryWhereLinesAreNotReadIsHostNative) {
+  b_.t.processes[0].python_unread = "this Python version (3.16.0) is not known";
+  Look(50, HostState::kRunning, b_.Stack({"/opt/libtorch_cpu.so+0x1a2b"}));
+  EXPECT_EQ(Only(), "host_native libtorch_cpu.so+0x1a2b | ");
+}
+
+TEST_F(HostTime, RunningInAnInterpreterThatIsReadAndHasNoFramesIsHostNative) {
+  Look(50, HostState::kRunning, b_.Stack({"/usr/lib/libpython3.11.so.1.0+0x44ca63"}));
+  EXPECT_EQ(Only(), "host_native libpython3.11.so.1.0+0x44ca63 | ");
+}
+
 TEST_F(HostTime, RunningInALibraryShowsTheUsersLineAndTheLibrarys) {
   Look(50, HostState::kRunning,
        b_.Stack({"/usr/lib/python3/dist-packages/torch/optim/adamw.py:312 AdamW.step", kMain}));

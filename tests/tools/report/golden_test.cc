@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "tools/load/samples/unread_python.h"
 #include "tools/report/report.h"
 #include "tools/report/report_gaps.h"
 #include "tools/report/report_parts.h"
@@ -266,6 +267,31 @@ TEST_F(SampledGoldenTest, SummaryAndGapsShowLinesAndWorkers) {
   EXPECT_EQ(analysis_.internal_error, "");
   ExpectGolden("sampled_summary.json", Render(ReportKind::kSummary, Format::kJson));
   ExpectGolden("sampled_gaps.txt", Render(ReportKind::kGaps, Format::kText));
+}
+
+// The interpreter of the feeding process is newer than the sampler.
+TEST_F(SampledGoldenTest, SummarySaysThatLinesOfPythonWereNotRead) {
+  Timeline& t = run_.timeline;
+  t.processes[0].python_version = "3.16.0";
+  t.processes[0].unsampled = {"Python: this Python version is not known"};
+  t.strings.push_back("/usr/bin/python3.16");
+  CodeLocation interpreter;
+  interpreter.file = static_cast<int32_t>(t.strings.size()) - 1;
+  interpreter.offset = 0x44ca63;
+  interpreter.native = true;
+  t.locations.push_back(interpreter);
+  t.stacks.push_back({-1, static_cast<int32_t>(t.locations.size()) - 1});
+  std::erase_if(t.samples, [](const HostSample& sample) { return sample.thread != 0; });
+  for (HostSample& sample : t.samples) {
+    sample.state = HostState::kRunning;
+    sample.cpu_ns = 10 * kMs;
+    sample.stack = static_cast<int32_t>(t.stacks.size()) - 1;
+    sample.syscall = sample.wait_target = -1;
+  }
+  run_.notices = FindUnreadPython(&t);
+  analysis_ = Analyse(t, options_);
+  ExpectGolden("unread_python_summary.txt", Render(ReportKind::kSummary, Format::kText));
+  ExpectGolden("unread_python_summary.json", Render(ReportKind::kSummary, Format::kJson));
 }
 
 TEST_F(SampledGoldenTest, OneGapIsWalkedFromEndToEnd) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "tools/format/format_units.h"
 #include "tools/load/samples/late_waits.h"
+#include "tools/load/samples/unread_python.h"
 
 namespace gpuprobe::tools {
 namespace {
@@ -507,6 +508,9 @@ void SampleLoader::Finish(const std::vector<int64_t>& shifts) {
   }
   SortSamples();
   SpreadLateWaits(&run_->timeline.samples);
+  for (std::string& notice : FindUnreadPython(&run_->timeline)) {
+    run_->notices.push_back(std::move(notice));
+  }
   if (folded_alike_ + folded_others_ > 0) {
     run_->notices.push_back(absl::StrCat(
         "host samples: ", FormatPlural(folded_alike_, "look"),

@@ -84,6 +84,86 @@ TEST_F(SamplesTest, SampledThreadsAreThoseOfTheCalls) {
   EXPECT_EQ(run.timeline.processes.size(), 1u);
 }
 
+// One process, and one sample of it: what the report says of its lines of Python.
+class UnreadPythonTest : public SamplesTest {
+ protected:
+  LoadedRun Run(std::string_view version, std::string_view reason, std::string_view frame,
+                std::string_view of_child = "") {
+    TraceMaker trace({.executable = executable_, .start_ticks = 900});
+    PieceMaker piece(kT);
+    piece.Process({.pid = kPid,
+                   .python_version = version,
+                   .unreadable = &reason,
+                   .unreadable_count = reason.empty() ? size_t{0} : size_t{1},
+                   .start_ticks = 900});
+    piece.Sample(kPid, kPid, At(kT + 10 * kMs, piece.Stack({frame})));
+    for (const uint32_t child : {5000, 5001}) {
+      if (of_child.empty()) break;
+      piece.Process({.pid = child,
+                     .parent_pid = kPid,
+                     .python_version = "3.14.10",
+                     .unreadable = &of_child,
+                     .unreadable_count = 1,
+                     .start_ticks = 950});
+      piece.Sample(child, child, At(kT + 10 * kMs));
+    }
+    trace.Piece(piece.Seal(kT + 250 * kMs));
+    LoadedRun run = LoadOne(&trace);
+    // There is no GPU work in it, which is told, too.
+    std::erase_if(run.notices, [](const std::string& notice) {
+      return notice.find("a file without a record") != std::string::npos;
+    });
+    return run;
+  }
+  std::vector<std::string> Notices(std::string_view version, std::string_view reason,
+                                   std::string_view frame, std::string_view of_child = "") {
+    return Run(version, reason, frame, of_child).notices;
+  }
+  std::string executable_ = "/opt/loop";
+};
+
+TEST_F(UnreadPythonTest, IsANoticeThatSaysWhy) {
+  constexpr std::string_view kInterpreter = "/usr/bin/python3.16+0x44ca63";
+  const LoadedRun run = Run("3.16.0", "Python: this Python version is not known", kInterpreter);
+  EXPECT_EQ(run.timeline.processes[0].python_unread, "this Python version (3.16.0) is not known");
+  EXPECT_THAT(run.notices,
+              ElementsAre("no lines of Python: this Python version (3.16.0) is not known"));
+  EXPECT_TRUE(run.complete());
+  EXPECT_THAT(Notices("3.14.10", "Python: a free-threaded Python is not supported", kInterpreter),
+              ElementsAre("no lines of Python: a free-threaded Python (3.14.10) is not supported"));
+  EXPECT_THAT(Notices("3.8", "Python: Python before 3.9 is not supported", kInterpreter),
+              ElementsAre("no lines of Python: Python before 3.9 is not supported"));
+  EXPECT_THAT(Notices("", "memory: Operation not permitted", kInterpreter),
+              ElementsAre("no lines of Python: its memory cannot be read (Operation not "
+                          "permitted)"));
+  EXPECT_THAT(Notices("", "memory: Operation not permitted", "/usr/lib/libpython3.11.so.1.0+0x1"),
+              testing::SizeIs(1));
+  executable_ = "/opt/venv/bin/python3";
+  EXPECT_THAT(Notices("", "memory: Operation not permitted", "/opt/libloop.so+0x1a2b"),
+              testing::SizeIs(1));
+}
+
+TEST_F(UnreadPythonTest, IsNoneWhereLinesShowOrNoPythonDoes) {
+  EXPECT_THAT(Notices("3.12.1", "", "train.py:27 main"), testing::IsEmpty());
+  // Not at first, perhaps.
+  EXPECT_THAT(Notices("3.12.1", "Python: the offsets that this Python publishes cannot be",
+                      "train.py:27 main"),
+              testing::IsEmpty());
+  EXPECT_THAT(Notices("", "memory: Operation not permitted", "/opt/libloop.so+0x1a2b"),
+              testing::IsEmpty());
+  EXPECT_THAT(Notices("", "threads: EMFILE: the limit of open files left none for some looks",
+                      "/usr/bin/python3.16+0x1"),
+              testing::IsEmpty());
+}
+
+TEST_F(UnreadPythonTest, OfSomeProcessesIsNamedByThem) {
+  const LoadedRun run =
+      Run("3.12.1", "", "train.py:27 main", "Python: a free-threaded Python is not supported");
+  EXPECT_EQ(run.timeline.processes[0].python_unread, "");
+  EXPECT_THAT(run.notices, ElementsAre("no lines of Python of pid 5000, 5001: a free-threaded "
+                                       "Python (3.14.10) is not supported"));
+}
+
 TEST_F(SamplesTest, ChildrenBecomeProcessesThatAreOnlySampled) {
   TraceMaker trace({.start_ticks = 900});
   PieceMaker piece(kT);
