@@ -34,8 +34,8 @@ class DemoTest(FirstScreenTest):
         run = re.search(r"The trace is in (\S+);", done.stderr).group(1)
         self.assertEqual(os.path.realpath(run), os.path.realpath(os.path.join(harness.BUILD, "demo-run")))
         summary = self.report("summary", paths=[run])
-        # 40 steps of 24 layers: 48 kernels forward, 24 backward, the optimizer.
-        self.assertEqual(summary["devices"][0]["kernels"]["count"], 40 * 73)
+        # 800 steps of 24 layers: 48 kernels forward, 24 backward, the optimizer.
+        self.assertEqual(summary["devices"][0]["kernels"]["count"], 800 * 73)
 
 
 class PlantedTest(FirstScreenTest):
