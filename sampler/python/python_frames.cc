@@ -50,7 +50,8 @@ void PythonFrameWalk::Parse(uint64_t address, const uint8_t* image, PythonFrame*
   if (layout.minor >= 11) {
     out->instruction = At<int64_t>(image, layout.frame_instruction);
     out->owner = At<uint8_t>(image, layout.frame_owner);
-    // From 3.14 on there is a tag in the low bits of such references; objects are aligned to 16 bytes.
+    // From 3.14 on there is a tag in the low bits of such references; objects are aligned to 16
+    // bytes.
     if (layout.minor >= 14) out->code &= ~uint64_t{7};
   } else {
     const int64_t last = At<int32_t>(image, layout.frame_instruction);

@@ -309,9 +309,7 @@ bool PublishedPythonLayout(const uint8_t* bytes, PythonLayout* out, const char**
     *reason = "a free-threaded Python is not supported";
     return false;
   }
-  const PublishedGroups& groups = minor == 13   ? kGroups313
-                                  : minor == 14 ? kGroups314
-                                                : kGroups315;
+  const PublishedGroups& groups = minor == 13 ? kGroups313 : minor == 14 ? kGroups314 : kGroups315;
   const UnpublishedOffsets& unpublished = minor == 13   ? kUnpublished313
                                           : minor == 14 ? kUnpublished314
                                                         : kUnpublished315;

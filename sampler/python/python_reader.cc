@@ -498,7 +498,8 @@ bool PythonReader::State::ReadReplaced(uint64_t code, int64_t offset, uint8_t* o
   uint8_t entry_bytes = 2;
   if (layout.minor >= 14) {
     // An opcode, and a line in one to four bytes.
-    if (!memory->ReadValue(lines++, &entry_bytes) || entry_bytes < 2 || entry_bytes > 5) return false;
+    if (!memory->ReadValue(lines++, &entry_bytes) || entry_bytes < 2 || entry_bytes > 5)
+      return false;
   }
   return memory->ReadValue(lines + unit * entry_bytes, opcode);
 }

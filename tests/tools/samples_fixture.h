@@ -70,7 +70,7 @@ inline const Process& ProcessOf(const Timeline& t, const HostSample& sample) {
 }
 
 inline std::string OnePiece(int64_t begin_ns, uint32_t pid, uint32_t tid, int64_t sample_ns,
-                     uint64_t start_ticks = 0, uint32_t parent_pid = 1) {
+                            uint64_t start_ticks = 0, uint32_t parent_pid = 1) {
   PieceMaker piece(begin_ns);
   piece.Process(
       {.pid = pid, .parent_pid = parent_pid, .name = "python", .start_ticks = start_ticks});

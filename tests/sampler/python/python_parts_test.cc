@@ -143,9 +143,10 @@ TEST_P(PythonOpcodes, AreTheCallsThatPythonNames) {
   const std::set<std::string> any = {"IMPORT_NAME", "BEFORE_WITH", "WITH_EXCEPT_START", "FOR_ITER",
                                      "CALL",        "CALL_KW",     "CALL_FUNCTION_EX"};
   // Specialised for Python functions, or (intrinsics) no calls.
-  const char* const others[] = {"CALL_PY_",      "CALL_BOUND_METHOD_",   "CALL_KW_PY",
-                                "CALL_EX_PY",    "CALL_KW_BOUND_METHOD", "CALL_ALLOC_AND_ENTER_INIT",
-                                "CALL_INTRINSIC"};
+  const char* const others[] = {
+      "CALL_PY_",      "CALL_BOUND_METHOD_",   "CALL_KW_PY",
+      "CALL_EX_PY",    "CALL_KW_BOUND_METHOD", "CALL_ALLOC_AND_ENTER_INIT",
+      "CALL_INTRINSIC"};
   std::set<int> numbers;
   for (const auto& [name, number] : number_of) {
     const bool instrumented = name.starts_with("INSTRUMENTED_");

@@ -2,6 +2,8 @@
 // Copyright the gpuprobe authors.
 //
 // Which line of a stack is the user's, and which calls and waits it is put to.
+#include "tools/attribution/call_site.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -12,7 +14,6 @@
 
 #include "tests/tools/timeline_builder.h"
 #include "tools/analysis/analysis.h"
-#include "tools/attribution/call_site.h"
 
 namespace gpuprobe::tools {
 namespace {

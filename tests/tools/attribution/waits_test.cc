@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
+#include "tools/attribution/waits.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -8,7 +10,6 @@
 
 #include "tests/tools/timeline_builder.h"
 #include "tools/analysis/analysis.h"
-#include "tools/attribution/waits.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -2,6 +2,8 @@
 // Copyright the gpuprobe authors.
 //
 // Steps by the ranges that an application marked itself.
+#include "tools/steps/marker_steps.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -11,7 +13,6 @@
 #include "tests/tools/timeline_builder.h"
 #include "tools/analysis/analysis.h"
 #include "tools/load/marker_names.h"
-#include "tools/steps/marker_steps.h"
 
 namespace gpuprobe::tools {
 namespace {

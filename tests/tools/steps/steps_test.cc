@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
+#include "tools/steps/steps.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +14,6 @@
 #include "tests/tools/timeline_builder.h"
 #include "tools/analysis/analysis.h"
 #include "tools/steps/step_pattern.h"
-#include "tools/steps/steps.h"
 
 namespace gpuprobe::tools {
 namespace {

@@ -2,6 +2,8 @@
 // Copyright the gpuprobe authors.
 //
 // ELF files made by hand, damaged in every way, and this very program.
+#include "tools/symbolize/symbolize.h"
+
 #include <dlfcn.h>
 #include <elf.h>
 #include <gmock/gmock.h>
@@ -20,7 +22,6 @@
 #include "tests/tools/temp_folder.h"
 #include "tools/format/kernel_name.h"
 #include "tools/symbolize/elf_symbols.h"
-#include "tools/symbolize/symbolize.h"
 
 namespace gpuprobe::tools {
 

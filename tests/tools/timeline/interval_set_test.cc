@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the gpuprobe authors.
+#include "tools/timeline/interval_set.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +16,6 @@
 #include <vector>
 
 #include "tools/timeline/flat_map.h"
-#include "tools/timeline/interval_set.h"
 #include "tools/timeline/nearly_sorted.h"
 
 namespace gpuprobe::tools {
